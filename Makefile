@@ -1,0 +1,35 @@
+PY ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: setup java demo test test-long lint bench clean
+
+setup: $(VENV)/.ready java
+
+$(VENV)/.ready: pyproject.toml
+	$(PY) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@
+
+java:
+	@sh tools/ensure-java.sh
+
+demo: setup
+	$(BIN)/stillframe demo
+
+lint: setup
+	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/mypy
+
+test: setup lint
+	$(BIN)/pytest -m 'not long' --durations=15
+
+test-long: setup lint
+	$(BIN)/pytest --durations=30
+
+bench: setup
+	$(BIN)/python -m benchmarks.refresh
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache

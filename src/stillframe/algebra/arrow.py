@@ -1,0 +1,50 @@
+"""Types and schemas as Arrow has them, and the column names of staged files.
+
+A staged file has generated column names c0, c1, … (users' names may differ only in case, which Spark
+cannot tell apart) and the signed multiplicity of each row in `COUNT`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from stillframe.algebra.schema import Schema
+from stillframe.algebra.types import Type
+
+COUNT = "__count"
+
+_ARROW = {
+    "BOOLEAN": pa.bool_(),
+    "TINYINT": pa.int8(),
+    "SMALLINT": pa.int16(),
+    "INT": pa.int32(),
+    "BIGINT": pa.int64(),
+    "DOUBLE": pa.float64(),
+    "STRING": pa.string(),
+    "BINARY": pa.binary(),
+    "DATE": pa.date32(),
+    "TIMESTAMP": pa.timestamp("us", tz="UTC"),
+}
+
+
+def arrow_type(type_: Type) -> pa.DataType:
+    if type_.is_decimal:
+        return pa.decimal128(type_.precision, type_.scale)
+    return _ARROW[type_.name]
+
+
+def internal_name(position: int) -> str:
+    return f"c{position}"
+
+
+def staged_schema(types: Sequence[Type]) -> pa.Schema:
+    """Columns c0, c1, … of the given types, then the signed count."""
+    fields = [pa.field(internal_name(i), arrow_type(t)) for i, t in enumerate(types)]
+    return pa.schema([*fields, pa.field(COUNT, pa.int64(), nullable=False)])
+
+
+def named_schema(schema: Schema) -> pa.Schema:
+    """The user's column names, as a view's table has them."""
+    return pa.schema([pa.field(c.name, arrow_type(c.type)) for c in schema])
