@@ -1,0 +1,57 @@
+"""Values, schemas and expressions; pure, and the base everything else stands on."""
+
+from stillframe.algebra.bag import Bag, Row
+from stillframe.algebra.evaluate import evaluate, evaluate_scalar
+from stillframe.algebra.functions import EvaluationError, TypeMismatch
+from stillframe.algebra.normalize import normalize
+from stillframe.algebra.plan import (
+    Filter,
+    Join,
+    Moment,
+    Negate,
+    Output,
+    Plan,
+    Project,
+    Scan,
+    UnionAll,
+    Values,
+    relations,
+    scans,
+)
+from stillframe.algebra.scalar import Call, Case, Cast, Literal, Ref, Scalar, call, case, cast
+from stillframe.algebra.schema import Column, Schema
+from stillframe.algebra.types import Type
+
+__all__ = [
+    "Bag",
+    "Call",
+    "Case",
+    "Cast",
+    "Column",
+    "EvaluationError",
+    "Filter",
+    "Join",
+    "Literal",
+    "Moment",
+    "Negate",
+    "Output",
+    "Plan",
+    "Project",
+    "Ref",
+    "Row",
+    "Scalar",
+    "Scan",
+    "Schema",
+    "Type",
+    "TypeMismatch",
+    "UnionAll",
+    "Values",
+    "call",
+    "case",
+    "cast",
+    "evaluate",
+    "evaluate_scalar",
+    "normalize",
+    "relations",
+    "scans",
+]

@@ -1,0 +1,97 @@
+"""The naive evaluator: what a plan means, on Python values. It is the oracle, so it stays plain."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from stillframe.algebra.bag import Bag, Row
+from stillframe.algebra.casts import cast_value
+from stillframe.algebra.functions import FUNCTIONS
+from stillframe.algebra.plan import Filter, Join, Negate, Plan, Project, Scan, UnionAll, Values
+from stillframe.algebra.scalar import Call, Case, Cast, Literal, Ref, Scalar, refs
+
+Contents = Callable[[Scan], Bag]
+
+
+def evaluate(plan: Plan, contents: Contents) -> Bag:
+    """The signed bag a plan denotes, given what each scan reads."""
+    match plan:
+        case Scan():
+            return contents(plan)
+        case Values(_, rows):
+            return Bag.of(rows)
+        case Filter(source, predicate):
+            kept = evaluate(source, contents)
+            return Bag((row, n) for row, n in kept.items() if evaluate_scalar(predicate, row) is True)
+        case Project(source, outputs):
+            scalars = [output.scalar for output in outputs]
+            return Bag(
+                (tuple(evaluate_scalar(scalar, row) for scalar in scalars), n)
+                for row, n in evaluate(source, contents).items()
+            )
+        case Join():
+            return _join(plan, contents)
+        case UnionAll(parts):
+            return sum((evaluate(part, contents) for part in parts), Bag())
+        case Negate(source):
+            return -evaluate(source, contents)
+    raise AssertionError(f"no such node: {type(plan).__name__}")
+
+
+def _join(join: Join, contents: Contents) -> Bag:
+    """Inputs one after the other; each condition is tested as soon as its columns are there."""
+    rows: list[tuple[Row, int]] = [((), 1)]
+    width, pending = 0, list(join.conditions)
+    for plan in join.inputs:
+        width += len(plan.schema)
+        ready = [c for c in pending if all(p < width for p in refs(c))]
+        pending = [c for c in pending if c not in ready]
+        right = list(evaluate(plan, contents).items())
+        rows = [
+            (left_row + right_row, left_count * right_count)
+            for left_row, left_count in rows
+            for right_row, right_count in right
+            if _all_true(ready, left_row + right_row)
+        ]
+    return Bag(rows)
+
+
+def _all_true(conditions: Iterable[Scalar], row: Row) -> bool:
+    return all(evaluate_scalar(condition, row) is True for condition in conditions)
+
+
+def evaluate_scalar(scalar: Scalar, row: Row) -> Any:
+    match scalar:
+        case Ref(position):
+            return row[position]
+        case Literal(value):
+            return value
+        case Cast(arg, target):
+            return cast_value(evaluate_scalar(arg, row), arg.type, target)
+        case Case(branches, otherwise):
+            for condition, value in branches:
+                if evaluate_scalar(condition, row) is True:
+                    return evaluate_scalar(value, row)
+            return evaluate_scalar(otherwise, row)
+        case Call(name, args):
+            function = FUNCTIONS[name]
+            if name in ("and", "or", "coalesce"):
+                return _lazily(name, args, row)
+            values = [evaluate_scalar(arg, row) for arg in args]
+            if function.strict and None in values:
+                return None
+            return (
+                function.evaluate(scalar.type, *values) if function.arithmetic else function.evaluate(*values)
+            )
+    raise AssertionError(f"no such node: {type(scalar).__name__}")
+
+
+def _lazily(name: str, args: tuple[Scalar, ...], row: Row) -> Any:
+    """AND, OR and COALESCE look no further than they must, so that they can guard against errors."""
+    if name == "coalesce":
+        return next((v for v in (evaluate_scalar(arg, row) for arg in args) if v is not None), None)
+    left = evaluate_scalar(args[0], row)
+    if left is (name == "or"):
+        return left
+    return FUNCTIONS[name].evaluate(left, evaluate_scalar(args[1], row))

@@ -1,0 +1,80 @@
+"""One shape for every select-project-join block: projection over one n-ary join of leaves.
+
+Nested joins, filters and projections are merged upwards: Join(Join(a, b), c) is Join(a, b, c); a filter
+becomes a condition; a projection under a join or a projection is substituted into what reads it. The
+meaning stays: each step is an identity of the bag algebra.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stillframe.algebra.plan import Filter, Join, Negate, Output, Plan, Project, UnionAll
+from stillframe.algebra.scalar import Ref, Scalar, conjuncts, map_refs, shift
+
+
+def normalize(plan: Plan) -> Plan:
+    """A Project over a Join (or Filter) over leaves; unions and leaves stay where they are."""
+    match plan:
+        case Project() | Filter() | Join():
+            return _block(plan).to_plan(plan)
+        case UnionAll(inputs):
+            return UnionAll(tuple(part for child in inputs for part in _parts(normalize(child))))
+        case Negate(source):
+            return Negate(normalize(source))
+    return plan
+
+
+def _parts(plan: Plan) -> tuple[Plan, ...]:
+    return plan.inputs if isinstance(plan, UnionAll) else (plan,)
+
+
+@dataclass(frozen=True)
+class _Block:
+    """σ_conditions(inputs side by side), seen through `outputs`."""
+
+    inputs: tuple[Plan, ...]
+    conditions: tuple[Scalar, ...]
+    outputs: tuple[Scalar, ...]
+
+    def through(self, scalar: Scalar) -> Scalar:
+        return map_refs(scalar, lambda ref: self.outputs[ref.position])
+
+    def to_plan(self, like: Plan) -> Plan:
+        body: Plan
+        if len(self.inputs) > 1:
+            body = Join(self.inputs, self.conditions)
+        else:
+            body = self.inputs[0]
+            for condition in self.conditions:
+                body = Filter(body, condition)
+        names = like.schema.names
+        return Project(body, tuple(Output(n, s) for n, s in zip(names, self.outputs, strict=True)))
+
+
+def _block(plan: Plan) -> _Block:
+    match plan:
+        case Filter(source, predicate):
+            block = _block(source)
+            added = tuple(block.through(part) for part in conjuncts(predicate))
+            return _Block(block.inputs, block.conditions + added, block.outputs)
+        case Project(source, outputs):
+            block = _block(source)
+            return _Block(block.inputs, block.conditions, tuple(block.through(o.scalar) for o in outputs))
+        case Join(sources, conditions):
+            inputs: tuple[Plan, ...] = ()
+            inner: tuple[Scalar, ...] = ()
+            seen: tuple[Scalar, ...] = ()
+            width = 0
+            for source in sources:
+                block = _block(source)
+                inputs += block.inputs
+                inner += tuple(shift(condition, width) for condition in block.conditions)
+                seen += tuple(shift(output, width) for output in block.outputs)
+                width += sum(len(leaf.schema) for leaf in block.inputs)
+            joined = _Block(inputs, inner, seen)
+            own = tuple(joined.through(part) for condition in conditions for part in conjuncts(condition))
+            return _Block(inputs, inner + own, seen)
+    leaf = normalize(plan)
+    columns = tuple(Ref(i, column.type, column.name) for i, column in enumerate(leaf.schema))
+    return _Block((leaf,), (), columns)

@@ -1,0 +1,226 @@
+"""Relational expressions over signed bags. Nodes are frozen, refuse nonsense when they are built, and
+derive their schema from what they stand on.
+
+Filter, Project, UnionAll and Negate are linear in their input; Join is linear in each of its inputs.
+So every node also means something on signed bags that still contain rows which cancel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+
+from stillframe.algebra.bag import Row
+from stillframe.algebra.keys import keys_of_join, keys_of_projection
+from stillframe.algebra.scalar import Literal, Ref, Scalar, refs
+from stillframe.algebra.schema import Column, Schema
+from stillframe.algebra.types import BOOLEAN
+
+
+class Moment(StrEnum):
+    """Which value of a relation a scan reads, relative to one maintenance session."""
+
+    BEFORE = "before"
+    AFTER = "after"
+    CHANGE = "change"
+
+
+class Plan:
+    """Base of all relational nodes."""
+
+    @property
+    def schema(self) -> Schema:
+        raise AssertionError("every node has a schema")
+
+    @property
+    def inputs(self) -> tuple[Plan, ...]:
+        return ()
+
+
+@dataclass(frozen=True)
+class Scan(Plan):
+    """A relation `source.table`, or another view by its name."""
+
+    relation: str
+    relation_schema: Schema
+    at: Moment = Moment.AFTER
+
+    @property
+    def schema(self) -> Schema:
+        return self.relation_schema
+
+
+@dataclass(frozen=True)
+class Values(Plan):
+    values_schema: Schema
+    rows: tuple[Row, ...]
+
+    def __post_init__(self) -> None:
+        for row in self.rows:
+            if len(row) != len(self.values_schema):
+                raise ValueError(
+                    f"a row of {len(row)} values in a relation of {len(self.values_schema)} columns"
+                )
+
+    @property
+    def schema(self) -> Schema:
+        return self.values_schema
+
+
+@dataclass(frozen=True)
+class Filter(Plan):
+    input: Plan
+    predicate: Scalar
+
+    def __post_init__(self) -> None:
+        _check_predicate(self.predicate, self.input.schema)
+
+    @property
+    def schema(self) -> Schema:
+        return self.input.schema
+
+    @property
+    def inputs(self) -> tuple[Plan, ...]:
+        return (self.input,)
+
+
+@dataclass(frozen=True)
+class Output:
+    name: str
+    scalar: Scalar
+
+
+@dataclass(frozen=True)
+class Project(Plan):
+    input: Plan
+    outputs: tuple[Output, ...]
+
+    def __post_init__(self) -> None:
+        for output in self.outputs:
+            _check_refs(output.scalar, self.input.schema)
+
+    @cached_property
+    def schema(self) -> Schema:
+        columns = tuple(
+            Column(output.name, output.scalar.type, _nullable(output.scalar, self.input.schema))
+            for output in self.outputs
+        )
+        kept = {
+            output.scalar.position: position
+            for position, output in enumerate(self.outputs)
+            if isinstance(output.scalar, Ref)
+        }
+        return Schema(columns, keys_of_projection(self.input, kept))
+
+    @property
+    def inputs(self) -> tuple[Plan, ...]:
+        return (self.input,)
+
+
+@dataclass(frozen=True)
+class Join(Plan):
+    """The inner join of any number of inputs: their product, where every condition is true. Conditions
+    read the inputs' columns laid side by side. Without conditions it is the cross product."""
+
+    inputs_: tuple[Plan, ...]
+    conditions: tuple[Scalar, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.inputs_:
+            raise ValueError("a join needs an input")
+        for condition in self.conditions:
+            _check_predicate(condition, self.schema)
+
+    @cached_property
+    def schema(self) -> Schema:
+        columns = tuple(column for plan in self.inputs_ for column in plan.schema)
+        return Schema(columns, keys_of_join(self))
+
+    @property
+    def inputs(self) -> tuple[Plan, ...]:
+        return self.inputs_
+
+    @cached_property
+    def offsets(self) -> tuple[int, ...]:
+        """Where each input's columns begin."""
+        offsets, at = [], 0
+        for plan in self.inputs_:
+            offsets.append(at)
+            at += len(plan.schema)
+        return tuple(offsets)
+
+    def input_of(self, position: int) -> int:
+        """Which input a column comes from."""
+        return max(i for i, offset in enumerate(self.offsets) if offset <= position)
+
+
+@dataclass(frozen=True)
+class UnionAll(Plan):
+    inputs_: tuple[Plan, ...]
+
+    def __post_init__(self) -> None:
+        first, *others = self.inputs_
+        for other in others:
+            if other.schema.types != first.schema.types:
+                raise ValueError(f"UNION ALL of {first.schema.types} and {other.schema.types}")
+
+    @cached_property
+    def schema(self) -> Schema:
+        first = self.inputs_[0].schema
+        nullable = [any(plan.schema[i].nullable for plan in self.inputs_) for i in range(len(first))]
+        return Schema(tuple(Column(c.name, c.type, n) for c, n in zip(first, nullable, strict=True)))
+
+    @property
+    def inputs(self) -> tuple[Plan, ...]:
+        return self.inputs_
+
+
+@dataclass(frozen=True)
+class Negate(Plan):
+    """Every multiplicity with the other sign."""
+
+    input: Plan
+
+    @property
+    def schema(self) -> Schema:
+        return self.input.schema
+
+    @property
+    def inputs(self) -> tuple[Plan, ...]:
+        return (self.input,)
+
+
+def _check_refs(scalar: Scalar, schema: Schema) -> None:
+    for position in refs(scalar):
+        if position >= len(schema):
+            raise ValueError(f"no column {position}; there are {len(schema)}: {', '.join(schema.names)}")
+
+
+def _check_predicate(predicate: Scalar, schema: Schema) -> None:
+    if predicate.type != BOOLEAN:
+        raise ValueError(f"a condition is BOOLEAN, not {predicate.type}")
+    _check_refs(predicate, schema)
+
+
+def _nullable(scalar: Scalar, schema: Schema) -> bool:
+    if isinstance(scalar, Ref):
+        return schema[scalar.position].nullable
+    return not isinstance(scalar, Literal) or scalar.value is None
+
+
+def walk(plan: Plan) -> Iterator[Plan]:
+    yield plan
+    for child in plan.inputs:
+        yield from walk(child)
+
+
+def scans(plan: Plan) -> tuple[Scan, ...]:
+    """The leaves that read relations, left to right."""
+    return tuple(node for node in walk(plan) if isinstance(node, Scan))
+
+
+def relations(plan: Plan) -> tuple[str, ...]:
+    """The names a plan reads, each once, in order of appearance."""
+    return tuple(dict.fromkeys(scan.relation for scan in scans(plan)))
