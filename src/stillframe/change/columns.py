@@ -1,0 +1,40 @@
+"""Which columns of each relation a plan reads at all; the others never leave their source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from stillframe.algebra import Filter, Join, Plan, Project, Scan
+from stillframe.algebra.scalar import refs
+
+Columns = dict[str, frozenset[int]]
+
+
+def columns_read(plan: Plan) -> Columns:
+    """Positions by relation."""
+    return _read(plan, frozenset(range(len(plan.schema))))
+
+
+def merged(parts: Iterable[Columns]) -> Columns:
+    union: Columns = {}
+    for part in parts:
+        for relation, positions in part.items():
+            union[relation] = union.get(relation, frozenset()) | positions
+    return union
+
+
+def _read(plan: Plan, wanted: frozenset[int]) -> Columns:
+    match plan:
+        case Scan(relation):
+            return {relation: wanted}
+        case Filter(source, predicate):
+            return _read(source, wanted | refs(predicate))
+        case Project(source, outputs):
+            return _read(source, frozenset().union(*(refs(outputs[i].scalar) for i in wanted)))
+        case Join(sources, conditions):
+            needed = wanted.union(*(refs(condition) for condition in conditions))
+            return merged(
+                _read(source, frozenset(p - offset for p in needed if 0 <= p - offset < len(source.schema)))
+                for source, offset in zip(sources, plan.offsets, strict=True)
+            )
+    return merged(_read(source, wanted) for source in plan.inputs)

@@ -1,0 +1,26 @@
+"""A plan read at one moment of a session: every relation before it, or every relation after it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from stillframe.algebra import Filter, Join, Moment, Negate, Plan, Project, Scan, UnionAll
+
+
+def at(plan: Plan, moment: Moment, changed: frozenset[str]) -> Plan:
+    """A relation that did not change is the same before and after; it is always read as after, so that
+    two terms which read it share one read."""
+    match plan:
+        case Scan():
+            return replace(plan, at=moment if plan.relation in changed else Moment.AFTER)
+        case Filter(source, predicate):
+            return Filter(at(source, moment, changed), predicate)
+        case Project(source, outputs):
+            return Project(at(source, moment, changed), outputs)
+        case Join(sources, conditions):
+            return Join(tuple(at(source, moment, changed) for source in sources), conditions)
+        case UnionAll(sources):
+            return UnionAll(tuple(at(source, moment, changed) for source in sources))
+        case Negate(source):
+            return Negate(at(source, moment, changed))
+    return plan

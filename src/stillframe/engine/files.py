@@ -1,0 +1,95 @@
+"""Reading and writing Parquet by explicit file lists. Schemas are given, never inferred, and files are
+never listed by the engine: no job runs before the one that is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from stillframe.algebra.arrow import COUNT, internal_name
+from stillframe.algebra.schema import Schema
+from stillframe.algebra.types import Type
+from stillframe.engine.session import Engine, EngineError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+
+def spark_type(type_: Type) -> Any:
+    from pyspark.sql import types as T
+
+    if type_.is_decimal:
+        return T.DecimalType(type_.precision, type_.scale)
+    return {
+        "BOOLEAN": T.BooleanType(),
+        "TINYINT": T.ByteType(),
+        "SMALLINT": T.ShortType(),
+        "INT": T.IntegerType(),
+        "BIGINT": T.LongType(),
+        "DOUBLE": T.DoubleType(),
+        "STRING": T.StringType(),
+        "BINARY": T.BinaryType(),
+        "DATE": T.DateType(),
+        "TIMESTAMP": T.TimestampType(),
+    }[type_.name]
+
+
+def staged_struct(types: Sequence[Type]) -> StructType:
+    from pyspark.sql.types import LongType, StructField, StructType
+
+    fields = [StructField(internal_name(i), spark_type(t)) for i, t in enumerate(types)]
+    return StructType([*fields, StructField(COUNT, LongType())])
+
+
+def view_struct(schema: Schema, *, count: bool) -> StructType:
+    from pyspark.sql.types import LongType, StructField, StructType
+
+    fields = [StructField(c.name, spark_type(c.type)) for c in schema]
+    return StructType([*fields, *([StructField(COUNT, LongType())] if count else [])])
+
+
+def read_files(session: SparkSession, files: Sequence[Path], struct: StructType) -> DataFrame:
+    """The rows of these files, and of no others; no files are no rows."""
+    if not files:
+        return session.createDataFrame([], struct)
+    return session.read.schema(struct).parquet(*(str(path) for path in files))
+
+
+def write_query(engine: Engine, sql: str, folder: Path) -> None:
+    """Run a query in the engine and leave its rows as Parquet files in a folder of this attempt alone.
+    Only a write that succeeded is used, so what a lost or speculative task leaves is never seen."""
+    with engine_errors():
+        engine.sql(sql).write.mode("error").parquet(str(folder))
+
+
+@contextmanager
+def engine_errors() -> Iterator[None]:
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except PySparkException as error:
+        raise _told(error) from error
+    except Exception as error:  # a lost JVM or server surfaces as the transport's own exception
+        if type(error).__module__.split(".")[0] in ("py4j", "grpc"):
+            raise EngineError(
+                "the engine went away", detail=_first_line(error), code="ENGINE_LOST"
+            ) from error
+        raise
+
+
+def _told(error: Exception) -> EngineError:
+    text = str(error)
+    for code in ("VALUE_MISMATCH", "CAPTURE_GAP", "SOURCE_ERROR"):
+        if f"{code}: " in text:  # raised by a source inside a task
+            line = next(line for line in text.splitlines() if f"{code}: " in line)
+            return EngineError(line.split(f"{code}: ", 1)[1].strip(), code=code)
+    return EngineError("the engine could not evaluate the view", detail=_first_line(error))
+
+
+def _first_line(error: Exception) -> str:
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    return lines[0][:500] if lines else type(error).__name__

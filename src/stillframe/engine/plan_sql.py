@@ -1,0 +1,126 @@
+"""Plans as Spark SQL text. Every SELECT gives the columns c0, c1, … and the signed count of each row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from stillframe.algebra import Filter, Join, Negate, Plan, Project, Scalar, Scan, UnionAll, Values
+from stillframe.algebra.arrow import COUNT, internal_name
+from stillframe.algebra.scalar import refs
+from stillframe.change import join_order
+from stillframe.engine.scalar_sql import ScalarWriter, identifier, literal
+
+Leaf = Callable[[Scan], str]
+
+
+def select_sql(plan: Plan, leaf: Leaf, writer: ScalarWriter) -> str:
+    """`leaf` names what a scan reads: a table or a parenthesised query with the columns it uses and COUNT."""
+    match plan:
+        case Scan():
+            return f"SELECT {_all(plan)}, {COUNT} FROM {leaf(plan)}"
+        case Values(schema, rows):
+            if not rows:
+                nothing = [literal(None, c.type) for c in schema]
+                return _row(nothing) + " WHERE FALSE"
+            return " UNION ALL ".join(
+                _row([literal(v, c.type) for v, c in zip(row, schema, strict=True)]) for row in rows
+            )
+        case Filter() | Project() | Join():
+            return _block(plan, leaf, writer)
+        case UnionAll(inputs):
+            return " UNION ALL ".join(f"({select_sql(part, leaf, writer)})" for part in inputs)
+        case Negate(source):
+            return f"SELECT {_all(source)}, -{COUNT} AS {COUNT} FROM ({select_sql(source, leaf, writer)})"
+    raise AssertionError(f"no such node: {type(plan).__name__}")
+
+
+def _row(values: list[str]) -> str:
+    columns = [f"{value} AS {internal_name(i)}" for i, value in enumerate(values)]
+    return f"SELECT {', '.join([*columns, f'CAST(1 AS BIGINT) AS {COUNT}'])}"
+
+
+def _all(plan: Plan) -> str:
+    return ", ".join(internal_name(i) for i in range(len(plan.schema)))
+
+
+def _block(plan: Plan, leaf: Leaf, writer: ScalarWriter) -> str:
+    """Projection over filters over a join, as one SELECT."""
+    outputs: list[Scalar] | None = None
+    top, where = plan, []
+    if isinstance(top, Project):
+        outputs = [output.scalar for output in top.outputs]
+        top = top.input
+    while isinstance(top, Filter):
+        where.append(top.predicate)
+        top = top.input
+    if isinstance(top, Join):
+        source, column, constants = _from(top, leaf, writer)
+        where += constants
+        count = " * ".join(f"t{place}.{COUNT}" for place in range(len(top.inputs)))
+    else:
+        source, column, count = f"{_table(top, leaf, writer)} AS t0", _first_table, f"t0.{COUNT}"
+    shown = (
+        [column(i) for i in range(len(top.schema))]
+        if outputs is None
+        else [writer.text(scalar, column) for scalar in outputs]
+    )
+    columns = [f"{text} AS {internal_name(i)}" for i, text in enumerate(shown)]
+    sql = f"SELECT {', '.join([*columns, f'{count} AS {COUNT}'])} FROM {source}"
+    if where:
+        sql += " WHERE " + " AND ".join(writer.text(predicate, column) for predicate in reversed(where))
+    return sql
+
+
+def _first_table(position: int) -> str:
+    return f"t0.{internal_name(position)}"
+
+
+def _table(plan: Plan, leaf: Leaf, writer: ScalarWriter) -> str:
+    return leaf(plan) if isinstance(plan, Scan) else f"({select_sql(plan, leaf, writer)})"
+
+
+def _from(join: Join, leaf: Leaf, writer: ScalarWriter) -> tuple[str, Callable[[int], str], list[Scalar]]:
+    """Inputs in join order; each condition stands at the first join where its columns are all there.
+    Conditions that read no column are handed back."""
+
+    def column(position: int) -> str:
+        place = join.input_of(position)
+        return f"t{place}.{internal_name(position - join.offsets[place])}"
+
+    text, joined, pending = "", set[int](), list(join.conditions)
+    for place in join_order(join):
+        joined.add(place)
+        table = f"{_table(join.inputs[place], leaf, writer)} AS t{place}"
+        if not text:
+            text = table
+            continue
+        ready = [c for c in pending if refs(c) and all(join.input_of(p) in joined for p in refs(c))]
+        pending = [c for c in pending if c not in ready]
+        conditions = " AND ".join(writer.text(c, column) for c in ready)
+        text += f" JOIN {table} ON {conditions}" if ready else f" CROSS JOIN {table}"
+    return text, column, pending
+
+
+def consolidated_sql(query: str, width: int) -> str:
+    """Equal rows added up; rows that cancel are gone."""
+    columns = ", ".join(internal_name(i) for i in range(width))
+    grouped = f" GROUP BY {columns}" if width else ""
+    return (
+        f"SELECT {columns}, net AS {COUNT} FROM "
+        f"(SELECT {columns}, SUM({COUNT}) AS net FROM ({query}){grouped}) WHERE net <> 0"
+    )
+
+
+def named_sql(query: str, names: tuple[str, ...], *, count: bool) -> str:
+    """The user's column names instead of the internal ones."""
+    columns = [f"{internal_name(i)} AS {identifier(name)}" for i, name in enumerate(names)]
+    return f"SELECT {', '.join([*columns, *([COUNT] if count else [])])} FROM ({query})"
+
+
+def repeated_sql(query: str, width: int) -> str:
+    """Each row as often as its count says; a row that lacks (a negative count) is an error."""
+    columns = ", ".join(internal_name(i) for i in range(width))
+    times = f"CASE WHEN {COUNT} > 0 THEN {COUNT} ELSE CAST(raise_error('a state lacks a row') AS BIGINT) END"
+    return (
+        f"SELECT {columns} FROM ({query}) LATERAL VIEW explode(sequence(CAST(1 AS BIGINT), {times})) e AS k"
+    )

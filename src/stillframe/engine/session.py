@@ -1,0 +1,193 @@
+"""Opening an engine: Apache Spark (classic or Spark Connect) or Sail, through the part of PySpark's API
+that Spark Connect has.
+
+Maintenance runs in a session of its own, in ANSI mode and UTC; the caller's session keeps its settings
+and is used only for the DataFrames handed back.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from stillframe.engine.scalar_sql import ScalarWriter
+from stillframe.errors import ProjectError, StillframeError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+MAINTENANCE = {
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.caseSensitive": "true",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",
+    "spark.sql.optimizer.maxIterations": "100",
+}
+# What a session of our own gets; a caller's session is never configured.
+OWN_SESSION = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.shuffle.partitions": "4",
+    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -Xshare:auto -Dlog4j2.level=ERROR",
+    "spark.sql.pyspark.jvmStacktrace.enabled": "false",
+}
+
+
+class EngineError(StillframeError):
+    """The engine failed while it evaluated a plan: overflow, a bad cast, lost executors."""
+
+    code = "EVALUATION_FAILED"
+
+
+@dataclass
+class Engine:
+    """`maintenance` evaluates plans; `caller` makes the DataFrames users get."""
+
+    kind: str
+    caller: SparkSession
+    maintenance: SparkSession
+    _server: Any = field(default=None, repr=False)
+    _own: bool = True
+
+    @property
+    def writer(self) -> ScalarWriter:
+        return ScalarWriter(sail=self.kind == "sail")
+
+    def sql(self, text: str) -> DataFrame:
+        return self.maintenance.sql(text)
+
+    def close(self) -> None:
+        if self._own:
+            self.caller.stop()
+        if self._server is not None:
+            self._server.stop()
+
+
+def open_engine(settings: Mapping[str, Any]) -> Engine:
+    """From the `spark:` part of a project: engine, master, remote, conf."""
+    unknown = set(settings) - {"engine", "master", "remote", "conf"}
+    if unknown:
+        raise ProjectError(
+            f"unknown settings under spark: {', '.join(sorted(unknown))}",
+            hint="known are: engine, master, remote, conf",
+        )
+    _prepare_python()
+    kind = settings.get("engine", "spark")
+    conf = {str(k): str(v) for k, v in (settings.get("conf") or {}).items()}
+    if kind == "sail":
+        return _sail(conf)
+    if kind != "spark":
+        raise ProjectError(f"no engine {kind!r}", hint="engine is spark or sail")
+    if settings.get("remote"):
+        return _connect(settings["remote"], conf)
+    return _classic(settings.get("master", "local[*]"), conf)
+
+
+def adopt(spark: SparkSession) -> Engine:
+    """An engine on the caller's own session, whose settings stay as they are."""
+    if _is_connect(spark):
+        remote = os.environ.get("SPARK_REMOTE", "")
+        maintenance = _new_connect_session(spark, remote)
+        kind = "sail" if "sail" in type(getattr(spark, "_stillframe_server", None)).__module__ else "spark"
+        return Engine(kind, spark, maintenance, _own=False)
+    maintenance = spark.newSession()
+    _configure(maintenance, MAINTENANCE)
+    return Engine("spark", spark, maintenance, _own=False)
+
+
+def _prepare_python() -> None:
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    warnings.filterwarnings("ignore", module="pyspark")
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+    logging.getLogger("pyspark").setLevel(logging.CRITICAL)
+
+
+def _classic(master: str, conf: Mapping[str, str]) -> Engine:
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.appName("stillframe").master(master)
+    for key, value in {**OWN_SESSION, **conf}.items():
+        builder = builder.config(key, value)
+    try:
+        caller = builder.getOrCreate()
+    except (PySparkException, OSError, RuntimeError) as error:
+        raise EngineError(
+            "Apache Spark did not start",
+            detail=str(error).splitlines()[0],
+            hint="Spark needs Java 17: install openjdk-17-jre-headless, or set engine: sail",
+            code="NO_ENGINE",
+        ) from error
+    caller.sparkContext.setLogLevel("OFF") if master.startswith("local") else None
+    maintenance = caller.newSession()
+    _configure(maintenance, {**MAINTENANCE, **_runtime_conf(conf)})
+    return Engine("spark", caller, maintenance)
+
+
+def _sail(conf: Mapping[str, str]) -> Engine:
+    try:
+        from pysail.spark import SparkConnectServer
+    except ImportError as error:
+        raise ProjectError(
+            "engine: sail needs the package pysail", hint="pip install 'stillframe[sail]'"
+        ) from error
+    os.environ.setdefault("RUST_LOG", "error")
+    server = SparkConnectServer()
+    server.start(background=True)
+    _, port = server.listening_address
+    engine = _connect(f"sc://127.0.0.1:{port}", conf)
+    engine.kind, engine._server = "sail", server
+    return engine
+
+
+def _connect(remote: str, conf: Mapping[str, str]) -> Engine:
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
+    try:
+        caller = SparkSession.builder.remote(remote).create()
+        maintenance = SparkSession.builder.remote(remote).create()
+        _configure(maintenance, {**MAINTENANCE, **_runtime_conf(conf)})
+    except PySparkException as error:
+        raise EngineError(
+            f"no Spark Connect server answers at {remote}",
+            detail=str(error).splitlines()[0],
+            code="NO_ENGINE",
+        ) from error
+    return Engine("spark", caller, maintenance)
+
+
+def _is_connect(spark: Any) -> bool:
+    return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+def _new_connect_session(spark: Any, remote: str) -> SparkSession:
+    from pyspark.sql import SparkSession
+
+    address = remote or f"sc://{spark.client.host}"
+    maintenance: SparkSession = SparkSession.builder.remote(address).create()
+    _configure(maintenance, MAINTENANCE)
+    return maintenance
+
+
+def _runtime_conf(conf: Mapping[str, str]) -> dict[str, str]:
+    """Settings of Spark SQL reach every session; those of Spark itself only its start."""
+    return {k: v for k, v in conf.items() if k.startswith("spark.sql.") and k not in MAINTENANCE}
+
+
+def _configure(session: SparkSession, settings: Mapping[str, str]) -> None:
+    from pyspark.errors import PySparkException
+
+    for key, value in settings.items():
+        try:
+            session.conf.set(key, value)
+        except PySparkException as error:
+            if "CANNOT_MODIFY" not in str(error):  # a static setting was given at start-up already
+                raise
