@@ -71,6 +71,9 @@ class Bag(Mapping[Row, int]):
     def __hash__(self) -> int:
         return hash(frozenset(self._counts.items()))
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return (Bag, (self._counts,))  # a NaN read back is another object until it is made canonical
+
     def __repr__(self) -> str:
         return f"Bag({self._counts!r})"
 

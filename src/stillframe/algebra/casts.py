@@ -5,18 +5,22 @@ from __future__ import annotations
 import math
 import re
 from datetime import UTC, date, datetime, timedelta, timezone
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any
 
 from stillframe.algebra.functions import EvaluationError, in_range, to_decimal
 from stillframe.algebra.types import Type
 
-_DATE = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})(?:[ T].*)?")
+_DATE = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2})(?:[ T].*)?)?)?", re.ASCII | re.DOTALL)
 _TIMESTAMP = re.compile(
-    r"(\d{4})-(\d{1,2})-(\d{1,2})(?:[ T](\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,9}))?)?"
-    r"(?:Z|UTC|([+-])(\d{2}):(\d{2}))?)?"
+    r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2})(?:[ T](\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,9}))?)?"
+    r"(?:Z|UTC|([+-])(\d{2}):(\d{2}))?)?)?)?)?",
+    re.ASCII,
 )
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_WHOLE = re.compile(r"[+-]?\d+", re.ASCII)
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_BLANK = "".join(map(chr, range(0x21))) + "\x7f"  # what may stand around a value: ASCII blanks and controls
+_FARTHEST_ZONE = timedelta(hours=18)
 _TRUE = {"t", "true", "y", "yes", "1"}
 _FALSE = {"f", "false", "n", "no", "0"}
 
@@ -52,8 +56,8 @@ def _bad(value: Any, target: Type | str) -> EvaluationError:
 
 def _whole(value: Any, source: Type, target: Type) -> int:
     if isinstance(value, str):
-        text = value.strip()
-        if not re.fullmatch(r"[+-]?\d+", text):
+        text = value.strip(_BLANK)
+        if not _WHOLE.fullmatch(text):
             raise _bad(value, target)
         return int(text)
     if isinstance(value, float) and not math.isfinite(value):
@@ -67,22 +71,21 @@ def _decimal(value: Any, target: Type) -> Decimal:
             raise _bad(value, target)
         return Decimal(repr(value))
     if isinstance(value, str):
-        try:
-            number = Decimal(value.strip())
-        except InvalidOperation:
-            raise _bad(value, target) from None
-        if not number.is_finite():
+        text = value.strip(_BLANK)
+        if not _NUMBER.fullmatch(text):
             raise _bad(value, target)
-        return number
+        return Decimal(text)
     return Decimal(value)
 
 
 def _double(text: str) -> float:
-    stripped = text.strip()
+    stripped = text.strip(_BLANK)
     special = {
         "nan": math.nan,
         "infinity": math.inf,
+        "+infinity": math.inf,
         "inf": math.inf,
+        "+inf": math.inf,
         "-infinity": -math.inf,
         "-inf": -math.inf,
     }
@@ -109,7 +112,7 @@ def _text(value: Any) -> str:
 
 def _boolean(value: Any) -> bool:
     if isinstance(value, str):
-        word = value.strip().lower()
+        word = value.strip(_BLANK).lower()
         if word in _TRUE or word in _FALSE:
             return word in _TRUE
         raise _bad(value, "BOOLEAN")
@@ -117,28 +120,37 @@ def _boolean(value: Any) -> bool:
 
 
 def _date(text: str) -> date:
-    found = _DATE.fullmatch(text.strip())
+    found = _DATE.fullmatch(text.strip(_BLANK))
     if not found:
         raise _bad(text, "DATE")
     try:
-        return date(*(int(part) for part in found.groups()))
+        return date(*(int(part or 1) for part in found.groups()))
     except ValueError:
         raise _bad(text, "DATE") from None
 
 
 def _timestamp(text: str) -> datetime:
-    found = _TIMESTAMP.fullmatch(text.strip())
+    found = _TIMESTAMP.fullmatch(text.strip(_BLANK))
     if not found:
         raise _bad(text, "TIMESTAMP")
     year, month, day, hour, minute, second, fraction, sign, zone_hours, zone_minutes = found.groups()
     zone: timezone = UTC
     if sign:
         offset = timedelta(hours=int(zone_hours), minutes=int(zone_minutes))
+        if offset > _FARTHEST_ZONE or int(zone_minutes) > 59:
+            raise _bad(text, "TIMESTAMP")
         zone = timezone(-offset if sign == "-" else offset)
     micros = int((fraction or "0").ljust(6, "0")[:6])
     try:
         moment = datetime(
-            int(year), int(month), int(day), int(hour or 0), int(minute or 0), int(second or 0), micros, zone
+            int(year),
+            int(month or 1),
+            int(day or 1),
+            int(hour or 0),
+            int(minute or 0),
+            int(second or 0),
+            micros,
+            zone,
         )
         return moment.astimezone(UTC)
     except (ValueError, OverflowError):

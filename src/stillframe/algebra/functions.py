@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
-from decimal import ROUND_HALF_UP, Context, Decimal
+from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from typing import Any
 
 from stillframe.algebra.types import (
@@ -62,10 +62,13 @@ def in_range(value: int, type_: Type) -> int:
 
 def to_decimal(value: Decimal, type_: Type) -> Decimal:
     """Rounded half up to the scale; overflow where the digits do not fit."""
-    rounded = value.quantize(Decimal(1).scaleb(-type_.scale), context=EXACT)
+    try:
+        rounded = value.quantize(Decimal(1).scaleb(-type_.scale), context=EXACT)
+    except InvalidOperation:  # beyond the 200 digits of EXACT, so beyond any type
+        raise EvaluationError(f"overflow: {value} does not fit {type_}") from None
     if len(rounded.as_tuple().digits) > type_.precision and rounded:
         raise EvaluationError(f"overflow: {value} does not fit {type_}")
-    return rounded
+    return rounded or abs(rounded)  # there is no negative zero
 
 
 def _fit(value: Any, type_: Type) -> Any:
@@ -95,7 +98,7 @@ def _arithmetic(rule: Callable[[Type, Type], Type]) -> Signature:
         _numbers(types)
         left, right = types
         if left == VOID and right == VOID:
-            left = right = INT
+            left = right = DOUBLE
         left, right = (right if left == VOID else left), (left if right == VOID else right)
         if DOUBLE in (left, right):
             return (DOUBLE, DOUBLE), DOUBLE
@@ -180,7 +183,7 @@ def _whole_number(types: Types) -> tuple[Types, Type]:
     _numbers(types)
     (type_,) = types
     if type_.is_decimal:
-        return (type_,), decimal(min(type_.precision - type_.scale + 1, 38), 0)
+        return (type_,), decimal(type_.precision - type_.scale + 1, 0) if type_.scale else type_
     return (BIGINT if type_.is_integer else DOUBLE,), BIGINT
 
 
@@ -193,8 +196,12 @@ def _ceil(type_: Type, value: Any) -> Any:
 
 
 def _whole(type_: Type, value: Any, rounding: Callable[[Any], int]) -> Any:
-    if isinstance(value, float) and not math.isfinite(value):
-        raise EvaluationError(f"overflow: {value} has no whole number")
+    """A DOUBLE beyond BIGINT gives the nearest end of its range, NaN gives 0: here Spark raises nothing."""
+    if isinstance(value, float):
+        if math.isnan(value):
+            return 0
+        low, high = -(1 << 63), (1 << 63) - 1
+        return max(low, min(high, rounding(max(-1e19, min(1e19, value)))))
     whole = rounding(value)
     return Decimal(whole) if type_.is_decimal else in_range(whole, type_)
 
@@ -349,8 +356,12 @@ FUNCTIONS: dict[str, Function] = {
     "/": Function(_divide_signature, _divide, arithmetic=True),
     "%": Function(_arithmetic(_remainder_type), _remainder, arithmetic=True),
     "div": Function(_takes(BIGINT, BIGINT, returns=BIGINT), lambda a, b: in_range(_truncated(a, b), BIGINT)),
-    "negative": Function(_same_number, lambda t, a: _fit(-a, t), arithmetic=True),
-    "abs": Function(_same_number, lambda t, a: _fit(abs(a), t), arithmetic=True),
+    "negative": Function(
+        _same_number, lambda t, a: _fit(EXACT.minus(a) if t.is_decimal else -a, t), arithmetic=True
+    ),
+    "abs": Function(
+        _same_number, lambda t, a: _fit(EXACT.abs(a) if t.is_decimal else abs(a), t), arithmetic=True
+    ),
     "floor": Function(_whole_number, _floor, arithmetic=True),
     "ceil": Function(_whole_number, _ceil, arithmetic=True),
     "=": _compare(lambda a, b: a == b),

@@ -6,7 +6,8 @@ determine each other. A set of columns whose closure under these is everything i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice, product
 from typing import TYPE_CHECKING
 
 from stillframe.algebra.scalar import Call, Ref, Scalar
@@ -18,26 +19,28 @@ Keys = frozenset[frozenset[int]]
 Determines = tuple[frozenset[int], frozenset[int]]
 
 
+# A wide join of relations with many keys has keys beyond counting; a few serve as well.
+MOST_KEYS = 64
+
+
 def keys_of_join(join: Join) -> Keys:
-    """One minimal key, if every input has one."""
+    """The minimal keys, if every input has one."""
     if not all(plan.schema.keys for plan in join.inputs):
         return frozenset()
-    columns = frozenset(
-        position + offset
-        for plan, offset in zip(join.inputs, join.offsets, strict=True)
-        for position in min(plan.schema.keys, key=lambda key: (len(key), sorted(key)))
-    )
-    everything = frozenset(range(sum(len(plan.schema) for plan in join.inputs)))
-    return frozenset({_minimal(columns, everything, _dependencies(join))})
+    return _minimal_keys(sum(len(plan.schema) for plan in join.inputs), _dependencies(join))
 
 
-def keys_of_projection(plan: Plan, kept: Mapping[int, int]) -> Keys:
-    """Keys in the projection's own positions; `kept` maps input positions that survive to new ones."""
-    dependencies = _dependencies(plan)
-    everything = frozenset(range(len(plan.schema)))
-    if plan.schema.keys and _closure(kept, dependencies) == everything:
-        return frozenset({frozenset(kept[p] for p in _minimal(frozenset(kept), everything, dependencies))})
-    return frozenset()
+def keys_of_projection(plan: Plan, kept: Mapping[int, Sequence[int]]) -> Keys:
+    """Keys in the projection's own positions; `kept` maps each input position that survives to where it
+    stands now, several places if it was selected more than once."""
+    if not plan.schema.keys:
+        return frozenset()
+    dependencies, everything = _dependencies(plan), frozenset(range(len(plan.schema)))
+    found = {key for key in _minimal_keys(len(plan.schema), dependencies) if key <= kept.keys()}
+    if not found and _closure(kept, dependencies) == everything:
+        found = {_minimal(frozenset(kept), everything, dependencies)}
+    renamed = (frozenset(places) for key in found for places in product(*(kept[p] for p in sorted(key))))
+    return frozenset(islice(renamed, MOST_KEYS))
 
 
 def _dependencies(plan: Plan) -> list[Determines]:
@@ -75,6 +78,19 @@ def _closure(columns: Iterable[int], dependencies: list[Determines]) -> frozense
         if more == known:
             return known
         known = more
+
+
+def _minimal_keys(width: int, dependencies: list[Determines]) -> Keys:
+    """Law (Lucchesi and Osborn, 1978): every minimal key is reached from any other by trading, for some
+    dependency, the columns it determines for those that determine them, and making the result minimal."""
+    everything = frozenset(range(width))
+    found = [_minimal(everything, everything, dependencies)]
+    for key in found:
+        for left, right in dependencies:
+            traded = left | (key - right)
+            if len(found) < MOST_KEYS and not any(known <= traded for known in found):
+                found.append(_minimal(traded, everything, dependencies))
+    return frozenset(found)
 
 
 def _minimal(

@@ -7,7 +7,7 @@ So every node also means something on signed bags that still contain rows which 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -107,11 +107,10 @@ class Project(Plan):
             Column(output.name, output.scalar.type, _nullable(output.scalar, self.input.schema))
             for output in self.outputs
         )
-        kept = {
-            output.scalar.position: position
-            for position, output in enumerate(self.outputs)
-            if isinstance(output.scalar, Ref)
-        }
+        kept: dict[int, list[int]] = {}
+        for position, output in enumerate(self.outputs):
+            if isinstance(output.scalar, Ref):
+                kept.setdefault(output.scalar.position, []).append(position)
         return Schema(columns, keys_of_projection(self.input, kept))
 
     @property
@@ -224,3 +223,31 @@ def scans(plan: Plan) -> tuple[Scan, ...]:
 def relations(plan: Plan) -> tuple[str, ...]:
     """The names a plan reads, each once, in order of appearance."""
     return tuple(dict.fromkeys(scan.relation for scan in scans(plan)))
+
+
+def map_scans(plan: Plan, mapping: Callable[[Scan, int | None], Plan]) -> Plan:
+    """The plan with every scan replaced. A scan that is itself an input of the topmost join is given its
+    place there; one that lies deeper has none."""
+    return _map_scans(plan, mapping, None, top=True)
+
+
+def _map_scans(
+    plan: Plan, mapping: Callable[[Scan, int | None], Plan], place: int | None, *, top: bool
+) -> Plan:
+    match plan:
+        case Scan():
+            return mapping(plan, place)
+        case Filter(source, predicate):
+            return Filter(_map_scans(source, mapping, None, top=top), predicate)
+        case Project(source, outputs):
+            return Project(_map_scans(source, mapping, None, top=top), outputs)
+        case Join(sources, conditions):
+            inputs = tuple(
+                _map_scans(source, mapping, i if top else None, top=False) for i, source in enumerate(sources)
+            )
+            return Join(inputs, conditions)
+        case UnionAll(sources):
+            return UnionAll(tuple(_map_scans(source, mapping, None, top=False) for source in sources))
+        case Negate(source):
+            return Negate(_map_scans(source, mapping, None, top=False))
+    return plan

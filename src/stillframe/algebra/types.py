@@ -75,9 +75,10 @@ def as_decimal(type_: Type) -> Type:
 
 
 def wider_decimal(left: Type, right: Type) -> Type:
-    scale = max(left.scale, right.scale)
+    """The decimal that holds both; where 38 digits do not, fractional digits give way to integer ones."""
     digits = max(left.precision - left.scale, right.precision - right.scale)
-    return decimal(min(digits + scale, MAX_PRECISION), min(scale, MAX_PRECISION))
+    scale = min(max(left.scale, right.scale), MAX_PRECISION - digits)
+    return decimal(digits + scale, scale)
 
 
 def common_type(left: Type, right: Type) -> Type | None:

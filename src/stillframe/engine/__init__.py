@@ -1,0 +1,37 @@
+"""Plans on PySpark: Apache Spark, Spark Connect or Sail."""
+
+from stillframe.engine.files import engine_errors, read_files, view_struct, write_query
+from stillframe.engine.plan_sql import (
+    canonical_sql,
+    consolidated_sql,
+    named_sql,
+    repeated_sql,
+    select_sql,
+)
+from stillframe.engine.scalar_sql import EngineRefused, ScalarWriter, identifier
+from stillframe.engine.session import Engine, EngineError, adopt, open_engine
+from stillframe.engine.stage import Read, Staged, stage
+from stillframe.engine.tables import Tables
+
+__all__ = [
+    "Engine",
+    "EngineError",
+    "EngineRefused",
+    "Read",
+    "ScalarWriter",
+    "Staged",
+    "Tables",
+    "adopt",
+    "canonical_sql",
+    "consolidated_sql",
+    "engine_errors",
+    "identifier",
+    "named_sql",
+    "open_engine",
+    "read_files",
+    "repeated_sql",
+    "select_sql",
+    "stage",
+    "view_struct",
+    "write_query",
+]

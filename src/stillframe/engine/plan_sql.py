@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from stillframe.algebra import Filter, Join, Negate, Plan, Project, Scalar, Scan, UnionAll, Values
+from stillframe.algebra import Filter, Join, Negate, Plan, Project, Scalar, Scan, Type, UnionAll, Values
 from stillframe.algebra.arrow import COUNT, internal_name
 from stillframe.algebra.scalar import refs
 from stillframe.change import join_order
@@ -99,6 +99,24 @@ def _from(join: Join, leaf: Leaf, writer: ScalarWriter) -> tuple[str, Callable[[
         conditions = " AND ".join(writer.text(c, column) for c in ready)
         text += f" JOIN {table} ON {conditions}" if ready else f" CROSS JOIN {table}"
     return text, column, pending
+
+
+def canonical_sql(query: str, types: Sequence[Type]) -> str:
+    """Rows with one spelling for equal values: 0.0 for -0.0, and one NaN. Grouping and joining then agree
+    with bag identity on every engine."""
+    if not any(type_.name == "DOUBLE" for type_ in types):
+        return query
+    names = [internal_name(i) for i in range(len(types))]
+    columns = [
+        f"{_canonical(name)} AS {name}" if type_.name == "DOUBLE" else name
+        for name, type_ in zip(names, types, strict=True)
+    ]
+    return f"SELECT {', '.join([*columns, COUNT])} FROM ({query})"
+
+
+def _canonical(column: str) -> str:
+    zero, nan = "CAST('0' AS DOUBLE)", "CAST('NaN' AS DOUBLE)"
+    return f"CASE WHEN isnan({column}) THEN {nan} WHEN {column} = {zero} THEN {zero} ELSE {column} END"
 
 
 def consolidated_sql(query: str, width: int) -> str:

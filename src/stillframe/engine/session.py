@@ -13,6 +13,7 @@ import sys
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stillframe.engine.scalar_sql import ScalarWriter
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 MAINTENANCE = {
     "spark.sql.ansi.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
-    "spark.sql.caseSensitive": "true",
+    "spark.sql.caseSensitive": "false",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",
     "spark.sql.optimizer.maxIterations": "100",
@@ -34,7 +35,9 @@ OWN_SESSION = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "4",
-    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -Xshare:auto -Dlog4j2.level=ERROR",
+    "spark.driver.extraJavaOptions": (
+        f"-XX:+UseSerialGC -Xshare:auto -Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}"
+    ),
     "spark.sql.pyspark.jvmStacktrace.enabled": "false",
 }
 
@@ -114,7 +117,8 @@ def _classic(master: str, conf: Mapping[str, str]) -> Engine:
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.appName("stillframe").master(master)
-    for key, value in {**OWN_SESSION, **conf}.items():
+    here = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    for key, value in {**OWN_SESSION, **(here if master.startswith("local") else {}), **conf}.items():
         builder = builder.config(key, value)
     try:
         caller = builder.getOrCreate()
@@ -125,7 +129,6 @@ def _classic(master: str, conf: Mapping[str, str]) -> Engine:
             hint="Spark needs Java 17: install openjdk-17-jre-headless, or set engine: sail",
             code="NO_ENGINE",
         ) from error
-    caller.sparkContext.setLogLevel("OFF") if master.startswith("local") else None
     maintenance = caller.newSession()
     _configure(maintenance, {**MAINTENANCE, **_runtime_conf(conf)})
     return Engine("spark", caller, maintenance)

@@ -1,0 +1,102 @@
+"""Staging: what a source answers becomes files once, before any plan uses it.
+
+No lineage of the engine reaches back to a database: a task that is retried reads the same files again,
+not another state of the source. A small answer is written by the driver, without a job; a large one is
+read and written by a task of the engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from stillframe.algebra.arrow import COUNT, internal_name, staged_schema
+from stillframe.algebra.types import Type
+from stillframe.engine.files import engine_errors, staged_struct
+from stillframe.engine.session import Engine
+
+DRIVER_ROWS = 50_000
+
+Read = Callable[[], Iterator[pa.RecordBatch]]
+
+
+@dataclass(frozen=True)
+class Staged:
+    """Signed rows in files. Column c<i> of the files holds the relation's column `positions[i]`."""
+
+    files: tuple[Path, ...]
+    positions: tuple[int, ...]
+    types: tuple[Type, ...]
+    rows: int
+    has_leaving: bool
+    small: bool
+
+    def distinct(self, position: int) -> pa.Array:
+        """The values a column holds, without NULL."""
+        column = internal_name(self.positions.index(position))
+        parts = [pq.read_table(path, columns=[column]).column(0) for path in self.files]
+        if not parts:
+            return pa.array([])
+        return pc.unique(pc.drop_null(pa.chunked_array([c for part in parts for c in part.chunks])))
+
+
+def stage(
+    engine: Callable[[], Engine], read: Read, positions: Sequence[int], types: Sequence[Type], folder: Path
+) -> Staged:
+    """Run a read to its end and leave its rows in `folder`; the engine starts only if it is needed."""
+    schema = staged_schema(types)
+    batches, rows = [], 0
+    for batch in read():
+        batches.append(batch)
+        rows += batch.num_rows
+        if rows > DRIVER_ROWS:
+            return _by_task(engine(), read, positions, types, folder)
+    files: tuple[Path, ...] = ()
+    leaving = False
+    if rows:
+        folder.mkdir(parents=True)
+        path = folder / "part-0.parquet"
+        table = pa.Table.from_batches(batches, schema)
+        leaving = pc.min(table.column(COUNT)).as_py() < 0
+        pq.write_table(table, path)
+        files = (path,)
+    return Staged(files, tuple(positions), tuple(types), rows, leaving, small=True)
+
+
+def _by_task(
+    engine: Engine, read: Read, positions: Sequence[int], types: Sequence[Type], folder: Path
+) -> Staged:
+    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            yield from read()
+
+    with engine_errors():
+        one = engine.maintenance.range(0, 1, 1, 1)
+        one.mapInArrow(task, staged_struct(types)).write.mode("error").parquet(str(folder))
+    files = tuple(sorted(p for p in folder.iterdir() if p.suffix == ".parquet" and p.name[0] not in "._"))
+    footers = [pq.read_metadata(path) for path in files]
+    return Staged(
+        files,
+        tuple(positions),
+        tuple(types),
+        sum(footer.num_rows for footer in footers),
+        any(_least_count(footer) < 0 for footer in footers),
+        small=False,
+    )
+
+
+def _least_count(footer: pq.FileMetaData) -> int:
+    """The least signed count of a file, from its statistics; an unknown one counts as leaving."""
+    place = footer.schema.names.index(COUNT)
+    least = 0
+    for group in range(footer.num_row_groups):
+        statistics = footer.row_group(group).column(place).statistics
+        if statistics is None or not statistics.has_min_max:
+            return -1
+        least = min(least, statistics.min)
+    return least

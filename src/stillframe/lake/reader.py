@@ -1,0 +1,72 @@
+"""The rows of a view in one frame, exactly, as a DataFrame of any session.
+
+content = base + net, where net is the sum of the change files. Few rows are in net, so the base is read
+as it is, except for the rows that net takes away (`leaving`):
+
+    keyed view:    base ▷ leaving (on the key)                 ⊎ rows that net adds
+    keyless view:  base ▷ leaving (on all columns, NULL-safe)  ⊎ rows that net adds, as often as it says
+                   ⊎ copies of leaving rows that remain: (copies in base) − (copies taken away)
+
+▷ is the anti-join. A keyed row is there at most once, so a leaving key takes its one base row with it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stillframe.algebra.arrow import COUNT
+from stillframe.engine import identifier, read_files, view_struct
+from stillframe.lake.frame import ViewState
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def content(session: SparkSession, root: Path, view: ViewState) -> DataFrame:
+    base = read_files(session, [root / f.path for f in view.base], view_struct(view.schema, count=False))
+    if not view.changes:
+        return base
+    changes = read_files(session, [root / f.path for f in view.changes], view_struct(view.schema, count=True))
+    return session.sql(content_sql(view), base=base, changes=changes)
+
+
+def content_sql(view: ViewState) -> str:
+    """SQL over {base} and {changes}."""
+    columns = ", ".join(identifier(name) for name in view.schema.names)
+    net = _net(view, columns)
+    added = f"SELECT {columns}, {COUNT} FROM ({net}) WHERE {COUNT} > 0"
+    leaving = f"SELECT {columns}, {COUNT} FROM ({net}) WHERE {COUNT} < 0"
+    key = min(view.schema.keys, key=lambda k: (len(k), sorted(k)), default=None)
+    if key is not None:
+        names = [identifier(view.schema[i].name) for i in sorted(key)]
+        same = " AND ".join(f"b.{name} = l.{name}" for name in names)
+        kept = f"SELECT {_of('b', view)} FROM {{base}} b LEFT ANTI JOIN ({leaving}) l ON {same}"
+        return f"{kept} UNION ALL SELECT {columns} FROM ({added})"
+    same = " AND ".join(f"b.{identifier(name)} <=> l.{identifier(name)}" for name in view.schema.names)
+    kept = f"SELECT {_of('b', view)} FROM {{base}} b LEFT ANTI JOIN ({leaving}) l ON {same}"
+    copies = (
+        f"SELECT {columns}, SUM({COUNT}) AS {COUNT} FROM ("
+        f"SELECT {_of('b', view)}, CAST(1 AS BIGINT) AS {COUNT} FROM {{base}} b "
+        f"LEFT SEMI JOIN ({leaving}) l ON {same} UNION ALL SELECT {columns}, {COUNT} FROM ({leaving})"
+        f") GROUP BY {columns}"
+    )
+    repeated = (
+        f"SELECT {columns} FROM (SELECT * FROM ({copies}) WHERE {COUNT} > 0 UNION ALL {added}) "
+        f"LATERAL VIEW explode(sequence(CAST(1 AS BIGINT), {COUNT})) e AS __copy"
+    )
+    return f"{kept} UNION ALL {repeated}"
+
+
+def _net(view: ViewState, columns: str) -> str:
+    """One change file is consolidated already; several are added up."""
+    if len({f.frame for f in view.changes}) == 1:
+        return f"SELECT {columns}, {COUNT} FROM {{changes}}"
+    return (
+        f"SELECT {columns}, net AS {COUNT} FROM (SELECT {columns}, SUM({COUNT}) AS net "
+        f"FROM {{changes}} GROUP BY {columns}) WHERE net <> 0"
+    )
+
+
+def _of(table: str, view: ViewState) -> str:
+    return ", ".join(f"{table}.{identifier(name)}" for name in view.schema.names)

@@ -1,0 +1,149 @@
+"""stillframe.yml: what a project says of itself. Passwords come from the environment and stay there."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from stillframe.errors import ProjectError
+
+FILE = "stillframe.yml"
+SCHEMAS = "stillframe.schemas.json"
+_VARIABLE = re.compile(r"\$\{(\w+)\}")
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+
+
+@dataclass(frozen=True)
+class SettleBound:
+    """When a view's change files are folded into its plain table: whichever is reached first."""
+
+    rows: float = 0.10
+    files: int = 32
+    seconds: float = 900.0
+
+
+@dataclass(frozen=True)
+class SourceConfig:
+    url: str
+    capture_limit: int | None = None
+
+
+@dataclass(frozen=True)
+class Project:
+    name: str
+    root: Path
+    warehouse: Path
+    sources: Mapping[str, SourceConfig]
+    spark: Mapping[str, Any] = field(default_factory=dict)
+    retention: timedelta = timedelta(hours=24)
+    settle: SettleBound = SettleBound()
+
+    @property
+    def views(self) -> Path:
+        return self.root / "views"
+
+
+def load_project(root: Path) -> Project:
+    path = root / FILE
+    if not path.is_file():
+        raise ProjectError(
+            f"no {FILE} in {root}",
+            hint="run `stillframe init DIR` to make a project, or give its folder with --project",
+        )
+    try:
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except yaml.YAMLError as error:
+        raise ProjectError(f"{FILE} is not valid YAML", detail=str(error).replace("\n", " ")) from error
+    if not isinstance(document, dict):
+        raise ProjectError(f"{FILE} must be a mapping with name, warehouse and sources")
+    known = {"name", "warehouse", "spark", "sources", "retention", "settle"}
+    _only(document, known, FILE)
+    name = document.get("name")
+    if not isinstance(name, str) or not name.strip():
+        raise ProjectError(
+            f"{FILE} needs a name",
+            hint="name: identifies this warehouse to its sources, which others may share",
+        )
+    return Project(
+        name=name,
+        root=root,
+        warehouse=root / _expand(str(document.get("warehouse", "warehouse"))),
+        sources={source: _source(source, config) for source, config in _mapping(document, "sources").items()},
+        spark=_mapping(document, "spark"),
+        retention=_duration(document.get("retention", "24h")),
+        settle=_settle(_mapping(document, "settle")),
+    )
+
+
+def _source(name: str, config: Any) -> SourceConfig:
+    if not re.fullmatch(r"[A-Za-z_]\w*", name):
+        raise ProjectError(
+            f"{name!r} cannot name a source", hint="use letters, digits and _; views say name.table"
+        )
+    if not isinstance(config, dict) or "url" not in config:
+        raise ProjectError(f"source {name} needs a url", hint=f'{name}: {{url: "sqlite:///shop.db"}}')
+    _only(config, {"url", "capture_limit"}, f"source {name}")
+    limit = config.get("capture_limit")
+    if limit is not None and (not isinstance(limit, int) or limit <= 0):
+        raise ProjectError(f"source {name}: capture_limit is a number of log rows, not {limit!r}")
+    return SourceConfig(_expand(str(config["url"])), limit)
+
+
+def _settle(config: Mapping[str, Any]) -> SettleBound:
+    _only(config, {"rows", "files", "seconds"}, "settle")
+    try:
+        return SettleBound(
+            rows=float(config.get("rows", SettleBound.rows)),
+            files=int(config.get("files", SettleBound.files)),
+            seconds=float(config.get("seconds", SettleBound.seconds)),
+        )
+    except (TypeError, ValueError) as error:
+        raise ProjectError(
+            "settle takes numbers: rows (a fraction), files, seconds", detail=str(error)
+        ) from error
+
+
+def _only(document: Mapping[str, Any], known: set[str], where: str) -> None:
+    unknown = [str(key) for key in document if key not in known]
+    if unknown:
+        raise ProjectError(
+            f"{where}: unknown key {', '.join(unknown)}", hint=f"known keys: {', '.join(sorted(known))}"
+        )
+
+
+def _mapping(document: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    value = document.get(key) or {}
+    if not isinstance(value, dict):
+        raise ProjectError(f"{key} in {FILE} must be a mapping")
+    return value
+
+
+def _expand(text: str) -> str:
+    def replace(match: re.Match[str]) -> str:
+        value = os.environ.get(match[1])
+        if value is None:
+            raise ProjectError(
+                f"{FILE} uses ${{{match[1]}}}, which is not set", hint=f"export {match[1]}=… and try again"
+            )
+        return value
+
+    return _VARIABLE.sub(replace, text)
+
+
+def parse_duration(text: str) -> timedelta:
+    """`90s`, `15m`, `24h`, `7d`, or plain seconds."""
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([smhd]?)\s*", text)
+    if not match:
+        raise ProjectError(f"{text!r} is not a duration", hint="write 90s, 15m, 24h or 7d")
+    return timedelta(**{_UNITS[match[2] or "s"]: float(match[1])})
+
+
+def _duration(value: Any) -> timedelta:
+    return parse_duration(str(value))

@@ -1,0 +1,474 @@
+"""One maintenance session: the sources' states are fixed first, then everything is computed for exactly
+these states although the sources go on, and published as one frame.
+
+    fix a vector → read changes → compute every view's change → write files → publish one commit
+    → acknowledge (the sources may trim) → settle
+
+A crash before the commit leaves nothing but files no frame names; a crash after it leaves a published
+frame whose acknowledgement and settling the next session repeats. So each change is applied once.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any
+
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from stillframe.algebra import Moment, Plan, Scan, scans
+from stillframe.algebra.arrow import COUNT
+from stillframe.change import at, change_of, columns_read, merged, terms
+from stillframe.engine import (
+    Engine,
+    Tables,
+    canonical_sql,
+    consolidated_sql,
+    named_sql,
+    repeated_sql,
+    select_sql,
+    write_query,
+)
+from stillframe.errors import CaptureGap, StillframeError
+from stillframe.lake.frame import CURRENT, HELD, STOPPED, ChangeFile, DataFile, Frame, ViewState
+from stillframe.lake.storage import Storage
+from stillframe.runtime.definitions import Definitions, View
+from stillframe.runtime.metrics import Metrics
+from stillframe.runtime.reads import Binder, Reads, Upstream, ViewFiles
+from stillframe.sources.base import Position, Source
+
+
+class Step(StrEnum):
+    """Points of a session at which it may be observed, or killed."""
+
+    STARTED = "started"
+    FIXED = "fixed"
+    STAGED = "staged"
+    WRITTEN = "written"
+    COMPUTED = "computed"
+    PUBLISHED = "published"
+    ACKNOWLEDGED = "acknowledged"
+    REWRITTEN = "rewritten"
+    SETTLED = "settled"
+
+
+Observer = Callable[[Step, str], None]
+
+
+def unobserved(step: Step, subject: str) -> None:
+    """Nobody looks."""
+
+
+class NeedsFull(StillframeError):
+    """A view that cannot be brought forward by its changes alone."""
+
+    code = "NEEDS_FULL"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a session did to one view."""
+
+    mode: str
+    reason: str
+    algorithm: str
+    rows_in: int = 0
+    rows_out: int = 0
+    seconds: float = 0.0
+    error: StillframeError | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "mode": self.mode,
+            "reason": self.reason,
+            "algorithm": self.algorithm,
+            "rows_in": self.rows_in,
+            "rows_out": self.rows_out,
+            "seconds": round(self.seconds, 3),
+        }
+
+
+@dataclass(frozen=True)
+class Result:
+    frame: Frame
+    vector: Mapping[str, Position]
+    outcomes: Mapping[str, Outcome]
+
+    @property
+    def failures(self) -> dict[str, Outcome]:
+        return {name: o for name, o in self.outcomes.items() if o.error is not None}
+
+
+@dataclass
+class Session:
+    """All a session needs; `engine` starts an engine only when there is something to compute."""
+
+    lake: Storage
+    engine: Callable[[], Engine]
+    sources: Mapping[str, Source]
+    definitions: Definitions
+    consumer: str
+    metrics: Metrics = field(default_factory=Metrics)
+    observe: Observer = unobserved
+
+    def run(self, names: Iterable[str] | None = None, *, full: bool = False) -> Result:
+        """Maintain the named views (all by default) and what they read, as one frame."""
+        started = time.perf_counter()
+        self.observe(Step.STARTED, "")
+        previous = self.lake.newest()
+        asked = tuple(self.definitions.views) if names is None else tuple(names)
+        targets = self.definitions.closure(asked)
+        work = _Work(self, previous, targets, frozenset(asked) if full else frozenset())
+        frame = work.publish()
+        self.acknowledge(frame, work.vector)
+        for view in frame.views.values():
+            if view.settled == frame.number:
+                self.lake.settle(view)
+                self.observe(Step.SETTLED, view.table)
+        self.metrics.observe("stillframe_refresh_seconds", time.perf_counter() - started)
+        for name, outcome in work.outcomes.items():
+            self.metrics.count(
+                "stillframe_refresh_total", 1, view=name, mode=outcome.mode, reason=outcome.reason
+            )
+        return Result(frame, work.vector, work.outcomes)
+
+    def recover(self) -> None:
+        """Finish what a killed session left: tables behind the frame that names their files, and files
+        that no frame names."""
+        frame = self.lake.newest()
+        for view in frame.views.values() if frame else ():
+            if self.lake.settled_frame(view.table) != view.settled:
+                self.lake.settle(view)
+        self.lake.sweep()
+
+    def acknowledge(self, frame: Frame, fixed: Mapping[str, Position]) -> None:
+        """Each source may trim what every view of a durable frame has passed. A view that lost its place
+        for good (CAPTURE_GAP) holds nothing back."""
+        for name, newest in fixed.items():
+            positions = [
+                Position.from_json(view.vector[name])
+                for view in frame.views.values()
+                if view.vector and name in view.vector and not _lost(view)
+            ]
+            same = [position for position in positions if position.source == newest.source]
+            if same:
+                self.sources[name].acknowledge(self.consumer, min(same, key=lambda p: p.sequence))
+        self.observe(Step.ACKNOWLEDGED, "")
+
+
+def _lost(view: ViewState) -> bool:
+    return view.state == STOPPED and (view.reason or {}).get("code") == CaptureGap.code
+
+
+class _Work:
+    """The state of one running session."""
+
+    def __init__(
+        self, session: Session, previous: Frame | None, targets: tuple[str, ...], full: frozenset[str]
+    ) -> None:
+        self.session = session
+        self.previous = previous
+        self.number = previous.number + 1 if previous else 1
+        self.views = {name: session.definitions.views[name] for name in targets}
+        self.full = full
+        self.vector: dict[str, Position] = {}
+        self.broken: dict[str, StillframeError] = {}
+        self.states: dict[str, ViewState] = {}
+        self.outcomes: dict[str, Outcome] = {}
+        self.changes: dict[str, ViewFiles] = {}
+        self._fix()
+        columns = merged(columns_read(view.plan) for view in self.views.values())
+        schemas = {scan.relation: scan.schema for view in self.views.values() for scan in scans(view.plan)}
+        self.staging = session.lake.attempt("staging")
+        self.reads = Reads(
+            session.engine, session.sources, self.vector, columns, schemas, self.staging, self._staged
+        )
+
+    # -- fixing the vector
+
+    def _former(self, name: str) -> ViewState | None:
+        return self.previous.views.get(name) if self.previous else None
+
+    def _fix(self) -> None:
+        """One state for each source that any of the views reads. Capture is installed where a view begins
+        anew; a view that goes on must find it as it was."""
+        beginning: dict[str, set[str]] = {}
+        for view in self.views.values():
+            if self._begins(view):
+                for relation in view.relations:
+                    source, table = relation.split(".", 1)
+                    beginning.setdefault(source, set()).add(table)
+        for name in sorted({source for view in self.views.values() for source in view.sources}):
+            try:
+                if name in beginning:
+                    self.session.sources[name].attach(self.session.consumer, sorted(beginning[name]))
+                self.vector[name] = self.session.sources[name].position(self.session.consumer, ())
+            except StillframeError as error:
+                self.broken[name] = error
+        self.session.observe(Step.FIXED, "")
+
+    def _begins(self, view: View) -> bool:
+        former = self._former(view.name)
+        return (
+            former is None
+            or former.vector is None
+            or former.definition != view.text.select
+            or view.name in self.full
+            or view.policy == "full"
+        )
+
+    def _staged(self, relation: str, rows: int) -> None:
+        source = relation.split(".", 1)[0]
+        self.session.metrics.count("stillframe_source_queries_total", 1, source=source)
+        self.session.observe(Step.STAGED, relation)
+
+    # -- computing
+
+    def publish(self) -> Frame:
+        try:
+            for view in self.views.values():
+                self._maintain(view)
+            self.session.observe(Step.COMPUTED, "")
+            frame = Frame(self.number, 0, datetime.now(UTC).isoformat(), self._all_states())
+            frame = self.session.lake.publish(frame, self.previous)
+        finally:
+            self.session.lake.discard(self.staging)
+        self.session.observe(Step.PUBLISHED, str(frame.number))
+        return frame
+
+    def _all_states(self) -> dict[str, ViewState]:
+        """Views that were not asked for are held; a view whose definition is gone stays until dropped."""
+        states = dict(self.states)
+        for name, former in (self.previous.views if self.previous else {}).items():
+            if name in states:
+                continue
+            if name in self.session.definitions.refused:
+                first = self.session.definitions.refused[name][0]
+                reason = {"code": first.code, "message": first.message, "hint": first.hint}
+                states[name] = replace(former, state=STOPPED, reason=reason)
+            else:
+                states[name] = replace(former, state=HELD if former.state == CURRENT else former.state)
+        return states
+
+    def _maintain(self, view: View) -> None:
+        started = time.perf_counter()
+        former = self._former(view.name)
+        try:
+            self._check_inputs(view)
+            reason = self._reason_for_full(view, former)
+            if reason is None:
+                assert former is not None
+                try:
+                    outcome = self._incremental(view, former)
+                except NeedsFull as need:
+                    reason = need.message
+                else:
+                    reason = None
+            if reason is not None:
+                if view.policy == "incremental_strict" and former is not None and view.name not in self.full:
+                    raise NeedsFull(
+                        f"view {view.name} would have to be recomputed: {reason}",
+                        hint="refresh it with --full once, or use refresh_policy = 'incremental'",
+                    )
+                outcome = self._recompute(view, reason)
+        except StillframeError as error:
+            outcome = self._stop(view, former, error)
+        self.outcomes[view.name] = replace(outcome, seconds=time.perf_counter() - started)
+
+    def _check_inputs(self, view: View) -> None:
+        for source in sorted(view.sources):
+            if source in self.broken:
+                raise self.broken[source]
+        for name in view.upstream:
+            if self.states[name].state == STOPPED:
+                raise StillframeError(
+                    f"view {view.name} reads view {name}, which is stopped",
+                    hint=f"mend {name} first",
+                    code="UPSTREAM_STOPPED",
+                )
+
+    def _reason_for_full(self, view: View, former: ViewState | None) -> str | None:
+        if former is None or former.vector is None:
+            return "NEW"
+        if view.name in self.full:
+            return "ASKED"
+        if former.definition != view.text.select or former.schema != view.schema:
+            return "DEFINITION_CHANGED"
+        if view.policy == "full":
+            return "POLICY"
+        for name in view.upstream:
+            if self.outcomes[name].mode == "full":
+                return "UPSTREAM_FULL"
+        return None
+
+    def _after(self, former: ViewState) -> dict[str, Position]:
+        return {name: Position.from_json(p) for name, p in (former.vector or {}).items()}
+
+    def _incremental(self, view: View, former: ViewState) -> Outcome:
+        after = self._after(former)
+        for source, names in _by_source(view.relations).items():
+            self.session.sources[source].check(after[source], names)
+        upstream = self._upstream(view, former)
+        staged = {
+            relation: self.reads.change(relation, after[relation.split(".", 1)[0]])
+            for relation in view.relations
+        }
+        rows_in = sum(change.rows for change in staged.values())
+        for relation, change in staged.items():
+            self.session.metrics.count(
+                "stillframe_change_rows_total", change.rows, source=relation.split(".", 1)[0]
+            )
+        changed = frozenset(r for r, change in staged.items() if change.rows) | frozenset(
+            name for name, up in upstream.items() if up.changed
+        )
+        change_plan = change_of(view.plan, changed)
+        if change_plan is None:
+            self.states[view.name] = self._advanced(view, former, ())
+            return Outcome("unchanged", "NO_CHANGES", view.algorithm, rows_in)
+        with Tables(self.session.engine()) as tables:
+            binder = Binder(self.reads, tables, self.session.lake.path, after, upstream)
+            query = self._query(terms(change_plan), binder)
+            query = consolidated_sql(canonical_sql(query, view.schema.types), len(view.schema))
+            files = self._write(view, named_sql(query, view.schema.names, count=True), "changes")
+        rows_out = sum(file.rows for file in files)
+        self.states[view.name] = self._advanced(view, former, files)
+        return Outcome("incremental", "CHANGES", view.algorithm, rows_in, rows_out)
+
+    def _recompute(self, view: View, reason: str) -> Outcome:
+        upstream = {name: self._same(name) for name in view.upstream}
+        plan = at(view.plan, Moment.AFTER, frozenset())
+        with Tables(self.session.engine()) as tables:
+            binder = Binder(self.reads, tables, self.session.lake.path, {}, upstream)
+            query = canonical_sql(self._query((plan,), binder), view.schema.types)
+            width = len(view.schema)
+            if binder.has_leaving(plan, scans(plan)):
+                query = repeated_sql(consolidated_sql(query, width), width)
+            files = self._write(view, named_sql(query, view.schema.names, count=False), "data")
+        rows = sum(file.rows for file in files)
+        self.states[view.name] = ViewState(
+            table=view.name,
+            schema=view.schema,
+            definition=view.text.select,
+            level=view.level,
+            algorithm=view.algorithm,
+            state=CURRENT,
+            base=files,
+            changes=(),
+            settled=self.number,
+            changed=self.number,
+            rows=rows,
+            vector=self._vector_of(view),
+            session={"frame": self.number, "mode": "full", "reason": reason},
+        )
+        rows_in = sum(self.reads.state(relation).rows for relation in view.relations)
+        return Outcome("full", reason, view.algorithm, rows_in, rows)
+
+    def _query(self, plans: Iterable[Plan], binder: Binder) -> str:
+        parts = []
+        for plan in plans:
+            bound, tables = binder.bind(plan)
+
+            def leaf(scan: Scan, tables: Mapping[str, str] = tables) -> str:
+                return tables[scan.relation]
+
+            parts.append(select_sql(bound, leaf, self.session.engine().writer))
+        return " UNION ALL ".join(f"({part})" for part in parts) if len(parts) > 1 else parts[0]
+
+    def _write(self, view: View, sql: str, kind: str) -> tuple[DataFile, ...]:
+        folder = self.session.lake.attempt(kind, view.name)
+        write_query(self.session.engine(), sql, folder)
+        files = self.session.lake.collect(folder)
+        self.session.observe(Step.WRITTEN, view.name)
+        return files
+
+    # -- upstream views
+
+    def _same(self, name: str) -> Upstream:
+        state = self.states[name]
+        return Upstream(state, state, None, changed=False)
+
+    def _upstream(self, view: View, former: ViewState) -> dict[str, Upstream]:
+        """How each view this one reads moved since this one was last maintained."""
+        found = {}
+        seen = former.session.get("frame")
+        for name in view.upstream:
+            after, before = self.states[name], self._former(name)
+            if before is None:
+                raise NeedsFull("UPSTREAM_NEW")
+            if seen is not None and before.session.get("frame") == seen:
+                change = self.changes.get(name)
+                found[name] = Upstream(before, after, change, changed=change is not None)
+                continue
+            try:
+                then = self.session.lake.frame(int(seen or 0)).views[name]
+            except (StillframeError, KeyError) as error:
+                raise NeedsFull("UPSTREAM_EXPIRED") from error
+            if then.schema != after.schema:
+                raise NeedsFull("UPSTREAM_CHANGED")
+            found[name] = Upstream(
+                then, after, None, changed=(then.base, then.changes) != (after.base, after.changes)
+            )
+        return found
+
+    # -- results
+
+    def _vector_of(self, view: View) -> dict[str, Mapping[str, Any]]:
+        return {source: self.vector[source].to_json() for source in sorted(view.sources)}
+
+    def _advanced(self, view: View, former: ViewState, files: tuple[DataFile, ...]) -> ViewState:
+        added = tuple(ChangeFile(f.path, f.rows, f.bytes, self.number) for f in files)
+        if added:
+            paths = tuple(self.session.lake.path / f.path for f in added)
+            self.changes[view.name] = ViewFiles(paths, view.schema, sum(f.rows for f in added))
+        grown = sum(
+            pc.sum(pq.read_table(p, columns=[COUNT]).column(0)).as_py()
+            for p in (self.session.lake.path / f.path for f in added)
+        )
+        return replace(
+            former,
+            state=CURRENT,
+            reason=None,
+            changes=(*former.changes, *added),
+            changed=self.number if added else former.changed,
+            rows=former.rows + grown,
+            vector=self._vector_of(view),
+            session={
+                "frame": self.number,
+                "mode": "incremental" if added else "unchanged",
+                "reason": "CHANGES" if added else "NO_CHANGES",
+            },
+        )
+
+    def _stop(self, view: View, former: ViewState | None, error: StillframeError) -> Outcome:
+        reason = {"code": error.code, "message": error.message, "detail": error.detail, "hint": error.hint}
+        if former is not None:
+            self.states[view.name] = replace(former, state=STOPPED, reason=reason)
+        else:
+            self.states[view.name] = ViewState(
+                table=view.name,
+                schema=view.schema,
+                definition=view.text.select,
+                level=view.level,
+                algorithm=view.algorithm,
+                state=STOPPED,
+                base=(),
+                changes=(),
+                settled=0,
+                changed=0,
+                rows=0,
+                vector=None,
+                reason=reason,
+            )
+        return Outcome("stopped", error.code, view.algorithm, error=error)
+
+
+def _by_source(relations: Iterable[str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for relation in relations:
+        source, table = relation.split(".", 1)
+        found.setdefault(source, []).append(table)
+    return found

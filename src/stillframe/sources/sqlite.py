@@ -1,0 +1,280 @@
+"""A SQLite database as a source: trigger capture, snapshots, reads at a known state.
+
+In WAL mode SQLite has one writer at a time, and the trigger log is written inside the writers' own
+transactions: the newest log number inside a read transaction names exactly a committed prefix.
+
+Not seen by any trigger, and so out of reach: writers that switch triggers off, writes through
+`PRAGMA writable_schema`, and TEMP triggers of a writer that write to the table they fire on. One case is
+taken wrongly: UPDATE OR REPLACE that moves a row, its own parent by ON UPDATE CASCADE, to the place of a row
+that already held exactly its new content. `stillframe verify` shows what slips through.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+
+from stillframe.errors import CaptureGap, SourceError
+from stillframe.sources import sqlite_log as log
+from stillframe.sources.base import Consumer, Keys, LogStatus, Position, Relation
+from stillframe.sources.sqlite_capture import (
+    CONSUMERS,
+    FOUNDATION,
+    LOG,
+    RELATIONS,
+    SOURCE,
+    installation,
+    installed_digest,
+    removal,
+    stash_name,
+    value_name,
+)
+from stillframe.sources.sqlite_catalog import (
+    Table,
+    quoted,
+    read_table,
+    relation_of,
+    table_names,
+)
+from stillframe.sources.sqlite_read import Query, batches, reading, writing
+from stillframe.sources.sqlite_types import Reading
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class SqliteSource:
+    """`capture_limit` bounds the log in rows: when it is longer, consumers further behind than that are
+    dropped, and meet CAPTURE_GAP when they come back. None: the log waits for everyone."""
+
+    name: str
+    path: Path
+    capture_limit: int | None = None
+
+    def describe(self) -> dict[str, Relation]:
+        with reading(self.name, self.path) as con:
+            return {name: relation_of(read_table(con, name)) for name in table_names(con)}
+
+    def attach(self, consumer: str, relations: Sequence[str]) -> Position:
+        with writing(self.name, self.path) as con:
+            if log.identity(con) is None:
+                for statement in FOUNDATION:
+                    con.execute(statement)
+                con.execute(f"INSERT INTO {SOURCE} VALUES (?, ?)", (str(uuid.uuid4()), FORMAT))
+                con.execute(f"INSERT INTO {LOG} (mark) VALUES (random())")
+            position = log.newest(con, self.name)
+            for relation in relations:
+                self._capture(con, relation, position)
+            con.execute(
+                f"INSERT INTO {CONSUMERS} VALUES (?1, ?2, ?3, ?3) ON CONFLICT (name) DO UPDATE"
+                " SET position = coalesce(position, excluded.position), heartbeat = excluded.heartbeat",
+                (consumer, position.sequence, _now()),
+            )
+            return position
+
+    def _capture(self, con: sqlite3.Connection, relation: str, position: Position) -> None:
+        """Leave whole capture alone; install it where it is missing, broken or too narrow."""
+        table = self._table(con, relation)
+        if table.refusal:
+            raise SourceError(
+                f"table {relation!r} of source {self.name!r} cannot be captured",
+                detail=table.refusal,
+                hint="leave the table out of the views, or change what is named here",
+                code="UNCAPTURABLE_TABLE",
+            )
+        present = con.execute(f"SELECT id FROM {RELATIONS} WHERE name = ?", (relation,)).fetchone()
+        if present:
+            try:
+                if len(log.captured(con, self.name, relation).columns) == len(table.columns):
+                    return
+            except CaptureGap:
+                pass
+        (number,) = con.execute(f"SELECT coalesce(max(id), 0) + 1 FROM {RELATIONS}").fetchone()
+        if present:
+            for statement in removal(present[0]):
+                con.execute(statement)
+        width = con.execute("SELECT count(*) FROM pragma_table_info(?)", (LOG,)).fetchone()[0] - 4
+        for position_of_value in range(width, len(table.columns)):
+            con.execute(f"ALTER TABLE {LOG} ADD COLUMN {value_name(position_of_value)}")
+        for statement in installation(table, number):
+            con.execute(statement)
+        triggers = installed_digest(con, relation, number)
+        con.execute(
+            f"INSERT INTO {RELATIONS} VALUES (?, ?, ?, ?, ?)",
+            (number, relation, position.sequence, json.dumps(table.shape()), triggers),
+        )
+        if present:
+            con.execute(f"DELETE FROM {RELATIONS} WHERE id = ?", present)
+
+    def detach(self, consumer: str) -> None:
+        with writing(self.name, self.path) as con:
+            if log.identity(con) is None:
+                return
+            con.execute(f"DELETE FROM {CONSUMERS} WHERE name = ?", (consumer,))
+            if con.execute(f"SELECT count(position) FROM {CONSUMERS}").fetchone()[0]:
+                return
+            for (number,) in con.execute(f"SELECT id FROM {RELATIONS}").fetchall():
+                for statement in removal(number):
+                    con.execute(statement)
+            for table in (LOG, RELATIONS, CONSUMERS, SOURCE):
+                con.execute(f"DROP TABLE {table}")
+
+    def position(self, consumer: str, relations: Sequence[str]) -> Position:
+        with reading(self.name, self.path) as con:
+            log.require_consumer(con, self.name, consumer)
+            newest = log.newest(con, self.name)
+            for relation in relations:
+                log.captured(con, self.name, relation)
+            return newest
+
+    def check(self, after: Position, relations: Sequence[str]) -> None:
+        with reading(self.name, self.path) as con:
+            log.check(con, self.name, after, relations)
+
+    def changes(
+        self, relation: str, columns: Sequence[str], after: Position, upto: Position
+    ) -> Iterator[pa.RecordBatch]:
+        with reading(self.name, self.path) as con:
+            log.require_whole(con, self.name, after, upto)
+            capture = log.require_captured(con, self.name, relation, after)
+            query = self._logged(capture, columns, "sign", after.sequence, upto.sequence)
+            yield from batches(con, self.name, query)
+
+    def state(
+        self, relation: str, columns: Sequence[str], at: Position, keys: Keys | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        with reading(self.name, self.path, keys) as con:
+            now = log.newest(con, self.name)
+            log.require_whole(con, self.name, at, now)
+            capture = log.require_captured(con, self.name, relation, at)
+            yield from batches(con, self.name, self._present(capture.table, columns, keys))
+            if now.sequence > at.sequence:
+                query = self._logged(capture, columns, "-sign", at.sequence, now.sequence, keys)
+                yield from batches(con, self.name, query)
+
+    def pushable(self, relation: str, column: str) -> bool:
+        with reading(self.name, self.path) as con:
+            (how,) = self._readings(self._table(con, relation), [column])
+        return how.type.name in ("BIGINT", "STRING") and not how.as_text
+
+    def behind(self, relations: Sequence[str], after: Position) -> int:
+        with reading(self.name, self.path) as con:
+            log.required_identity(con, self.name)
+            marks = ", ".join("?" * len(relations))
+            (count,) = con.execute(
+                f"SELECT count(*) FROM {LOG} WHERE seq > ?"
+                f" AND relation IN (SELECT id FROM {RELATIONS} WHERE name IN ({marks}))",
+                (after.sequence, *relations),
+            ).fetchone()
+            return int(count)
+
+    def acknowledge(self, consumer: str, position: Position) -> None:
+        with writing(self.name, self.path) as con:
+            log.require_consumer(con, self.name, consumer)
+            log.require_anchor(con, self.name, position)
+            con.execute(
+                f"UPDATE {CONSUMERS} SET position = ?, heartbeat = ? WHERE name = ?",
+                (position.sequence, _now(), consumer),
+            )
+            if self.capture_limit is not None:
+                newest = log.newest(con, self.name).sequence
+                con.execute(
+                    f"UPDATE {CONSUMERS} SET position = NULL WHERE name <> ? AND position < ?"
+                    f" AND (SELECT count(*) FROM {LOG}) > ?",
+                    (consumer, newest - self.capture_limit, self.capture_limit),
+                )
+            con.execute(f"DELETE FROM {LOG} WHERE seq < (SELECT min(position) FROM {CONSUMERS})")
+            for (number,) in con.execute(f"SELECT id FROM {RELATIONS}").fetchall():
+                con.execute(f"DELETE FROM {stash_name(number)}")
+
+    def log_status(self) -> LogStatus:
+        with reading(self.name, self.path) as con:
+            if log.identity(con) is None:
+                return LogStatus(0, 0, 0, ())
+            newest = log.newest(con, self.name).sequence
+            columns = con.execute("SELECT name FROM pragma_table_info(?)", (LOG,)).fetchall()
+            width = " + ".join(f"coalesce(length(CAST({name} AS BLOB)), 0)" for (name,) in columns)
+            rows, size = con.execute(f"SELECT count(*), sum({width}) FROM {LOG}").fetchone()
+            consumers = con.execute(
+                f"SELECT name, position, heartbeat, ? - position FROM {CONSUMERS}"
+                " WHERE position IS NOT NULL ORDER BY name",
+                (newest,),
+            )
+            return LogStatus(rows, size, newest, tuple(Consumer(*row) for row in consumers))
+
+    def _table(self, con: sqlite3.Connection, relation: str) -> Table:
+        names = table_names(con)
+        if relation not in names:
+            raise SourceError(
+                f"source {self.name!r} has no table {relation!r}",
+                detail=f"there are: {', '.join(names) or 'none'}",
+                hint="views, virtual tables and SQLite's own tables are not relations",
+                code="NO_RELATION",
+            )
+        return read_table(con, relation)
+
+    def _readings(self, table: Table, columns: Sequence[str]) -> tuple[Reading, ...]:
+        there = table.readings()
+        for column in columns:
+            if column not in there:
+                raise SourceError(
+                    f"{self.name}.{table.name} has no column {column!r}",
+                    detail=f"there are: {', '.join(there)}",
+                    code="NO_COLUMN",
+                )
+            if reason := there[column].refused:
+                raise SourceError(
+                    f"column {column!r} of {self.name}.{table.name} cannot be read",
+                    detail=reason,
+                    code="UNREADABLE_COLUMN",
+                )
+        return tuple(there[column] for column in columns)
+
+    def _present(self, table: Table, columns: Sequence[str], keys: Keys | None) -> Query:
+        picked = ", ".join(quoted(c) for c in columns) or "1"
+        where = f" WHERE {_among_keys(table, keys.column, quoted(keys.column))}" if keys else ""
+        sql = f"SELECT {picked} FROM {quoted(table.name)}{where}"
+        return Query(sql, (), table, tuple(columns), self._readings(table, columns), counted=not columns)
+
+    def _logged(
+        self,
+        capture: log.Captured,
+        columns: Sequence[str],
+        count: str,
+        after: int,
+        upto: int,
+        keys: Keys | None = None,
+    ) -> Query:
+        """Log rows in (after, upto], restricted exactly as the present rows are."""
+        readings = self._readings(capture.table, columns)
+        for column in (*columns, *([keys.column] if keys else [])):
+            if column not in capture.columns:
+                raise log.gap(
+                    self.name, f"column {column!r} was added to {capture.table.name!r} after capture"
+                )
+        stored = {column: value_name(i) for i, column in enumerate(capture.columns)}
+        picked = "".join(f"{stored[c]}, " for c in columns)
+        where = f" AND {_among_keys(capture.table, keys.column, stored[keys.column])}" if keys else ""
+        sql = (
+            f"SELECT {picked}{count} FROM {LOG}"
+            f" WHERE seq > ? AND seq <= ? AND relation = {capture.id}{where} ORDER BY seq"
+        )
+        return Query(sql, (after, upto), capture.table, tuple(columns), readings, counted=True)
+
+
+def _among_keys(table: Table, column: str, expression: str) -> str:
+    """Compared by the collation of an index where there is one: each built-in collation finds at least
+    the equal texts."""
+    collation = dict(table.collations).get(table.position(column), "BINARY")
+    return f"{expression} COLLATE {collation} IN (SELECT k FROM temp.keys)"
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,0 +1,174 @@
+"""Is the log what a frame takes it for?
+
+Capture rolls back with the transaction it captures, so the numbers of committed log rows have no gaps:
+(after, upto] is whole exactly if it has upto − after rows and the rows at both ends bear the marks that
+were seen there. A relation's part is whole if its triggers stand as they were installed, since `after`.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from stillframe.errors import CaptureGap
+from stillframe.sources.base import Position
+from stillframe.sources.sqlite_capture import (
+    CONSUMERS,
+    LOG,
+    RELATIONS,
+    SOURCE,
+    first_trigger_rowid,
+    installed_digest,
+)
+from stillframe.sources.sqlite_catalog import Table, read_table, self_writing, table_names
+
+
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """One relation under capture: its number in the log, since when, and where each column stands."""
+
+    id: int
+    since: int
+    columns: tuple[str, ...]
+    table: Table
+
+
+def gap(source: str, message: str, detail: str = "") -> CaptureGap:
+    return CaptureGap(
+        f"the log of source {source!r} does not reach back to what the frame reflects: {message}",
+        detail=detail,
+        hint="run `stillframe refresh --full` to start again from the source's present state",
+    )
+
+
+def identity(con: sqlite3.Connection) -> str | None:
+    """The identity capture gave this database, None where none is installed."""
+    installed = con.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (SOURCE,))
+    if installed.fetchone() is None:
+        return None
+    return str(con.execute(f"SELECT identity FROM {SOURCE}").fetchone()[0])
+
+
+def required_identity(con: sqlite3.Connection, source: str) -> str:
+    found = identity(con)
+    if found is None:
+        raise gap(source, "capture is not installed there (never attached, detached, or created anew)")
+    return found
+
+
+def newest(con: sqlite3.Connection, source: str) -> Position:
+    """The committed state this connection's snapshot shows."""
+    found = required_identity(con, source)
+    last = con.execute(f"SELECT seq, mark FROM {LOG} ORDER BY seq DESC LIMIT 1").fetchone()
+    if last is None:
+        raise gap(
+            source, "the log is empty, and capture always keeps one row: it was trimmed by someone else"
+        )
+    return Position(found, *last)
+
+
+def require_anchor(con: sqlite3.Connection, source: str, position: Position) -> None:
+    found = required_identity(con, source)
+    if found != position.source:
+        raise gap(
+            source,
+            "it is another database than the one the frame was read from, or capture was removed and"
+            " installed again",
+            f"identity {found}, expected {position.source}",
+        )
+    row = con.execute(f"SELECT mark FROM {LOG} WHERE seq = ?", (position.sequence,)).fetchone()
+    if row is None:
+        low, high = con.execute(f"SELECT min(seq), max(seq) FROM {LOG}").fetchone()
+        if high is None:
+            message = "the log is empty"
+        elif position.sequence > high:
+            message = "the database was restored from an older copy"
+        elif position.sequence < low:
+            message = "the log was trimmed too far"
+        else:
+            message = "a log row is missing"
+        raise gap(source, message, f"position {position.sequence}, the log holds {low} to {high}")
+    if row[0] != position.anchor:
+        raise gap(
+            source,
+            "the database was restored from an older copy and written to since",
+            f"the log row at position {position.sequence} is another one",
+        )
+
+
+def require_whole(con: sqlite3.Connection, source: str, after: Position, upto: Position) -> None:
+    require_anchor(con, source, after)
+    require_anchor(con, source, upto)
+    (there,) = con.execute(
+        f"SELECT count(*) FROM {LOG} WHERE seq > ? AND seq <= ?", (after.sequence, upto.sequence)
+    ).fetchone()
+    missing = max(upto.sequence - after.sequence, 0) - there
+    if missing:
+        raise gap(source, f"{missing} log rows are missing", f"between {after.sequence} and {upto.sequence}")
+
+
+def captured(con: sqlite3.Connection, source: str, relation: str) -> Captured:
+    """The relation's capture, if it stands as it was installed."""
+    row = con.execute(
+        f"SELECT id, since, shape, triggers FROM {RELATIONS} WHERE name = ?", (relation,)
+    ).fetchone()
+    if row is None:
+        raise gap(source, f"relation {relation!r} is not captured")
+    if relation not in table_names(con):
+        raise gap(source, f"table {relation!r} is gone")
+    number, since, shape_text, triggers = row
+    if installed_digest(con, relation, number) != triggers:
+        raise gap(
+            source,
+            f"the capture triggers of table {relation!r} are not as they were installed",
+            "the table was dropped and created again, it or a column was renamed, or triggers were dropped",
+        )
+    table = read_table(con, relation)
+    if table.refusal:
+        raise gap(source, f"table {relation!r} cannot be captured any more", table.refusal)
+    installed, present = json.loads(shape_text), table.shape()
+    columns = installed["columns"]
+    present["columns"] = present["columns"][: len(columns)]  # columns added since are not captured, no harm
+    if present != installed:
+        raise gap(
+            source, f"table {relation!r} changed its columns or unique keys since capture was installed"
+        )
+    late = self_writing(con, relation, younger_than=first_trigger_rowid(con, number))
+    if late:
+        raise gap(
+            source,
+            f"trigger {late[0]!r} on table {relation!r} is younger than capture and writes to the same table",
+            "it fires before the capture triggers do",
+        )
+    return Captured(number, since, tuple(name for name, _ in columns), table)
+
+
+def require_captured(con: sqlite3.Connection, source: str, relation: str, after: Position) -> Captured:
+    found = captured(con, source, relation)
+    if found.since > after.sequence:
+        raise gap(
+            source,
+            f"capture of table {relation!r} was installed later",
+            f"since {found.since}, needed from {after.sequence}",
+        )
+    return found
+
+
+def require_consumer(con: sqlite3.Connection, source: str, consumer: str) -> int:
+    """The position a consumer acknowledged last."""
+    required_identity(con, source)
+    row = con.execute(f"SELECT position FROM {CONSUMERS} WHERE name = ?", (consumer,)).fetchone()
+    if row is None:
+        raise gap(source, f"consumer {consumer!r} is not registered there")
+    if row[0] is None:
+        raise gap(source, f"consumer {consumer!r} was dropped, being further behind than the capture limit")
+    return int(row[0])
+
+
+def check(con: sqlite3.Connection, source: str, after: Position, relations: Sequence[str]) -> None:
+    require_anchor(con, source, after)
+    require_whole(con, source, after, newest(con, source))
+    for relation in relations:
+        require_captured(con, source, relation, after)

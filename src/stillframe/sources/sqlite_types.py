@@ -1,0 +1,188 @@
+"""Declared SQLite types, and stored values as Arrow arrays of them.
+
+SQLite lets any value stand in any column. A declaration is taken at its word here: a stored value is of
+the declared type, or it is an error that shows it. Nothing is converted unless it is the same value after.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Context, Decimal, Inexact
+from functools import lru_cache
+from typing import Any
+
+import pyarrow as pa
+
+from stillframe.algebra import types as t
+from stillframe.algebra.arrow import arrow_type
+from stillframe.algebra.types import Type
+
+_INTEGERS = {
+    "INT",
+    "INTEGER",
+    "BIGINT",
+    "SMALLINT",
+    "TINYINT",
+    "MEDIUMINT",
+    "INT2",
+    "INT4",
+    "INT8",
+    "BIG INT",
+}
+_DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+_TIMESTAMP = re.compile(
+    r"\d{4}-\d\d-\d\d[ Tt]\d\d:\d\d(:\d\d(\.\d{1,6})?)?\s?([Zz]|[+-]\d\d:\d\d)?", re.ASCII
+)
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,4})?", re.ASCII)
+_EXACT = Context(prec=120, traps=[Inexact])
+
+
+class Undecodable(bytes):
+    """Text of a source that is not UTF-8."""
+
+
+class BadValue(Exception):
+    """The value at `index` of a column is not of the column's type."""
+
+    def __init__(self, index: int, value: object, type_: Type) -> None:
+        super().__init__(index, value, type_)
+        self.index = index
+        self.value = value
+        self.type = type_
+
+    def __str__(self) -> str:
+        if isinstance(self.value, Undecodable):
+            return f"text that is not UTF-8: {shortened(bytes(self.value))}"
+        kind = _STORAGE.get(type(self.value), type(self.value).__name__)
+        return f"the {kind} {shortened(self.value)}, which is not a {self.type}"
+
+
+_STORAGE = {int: "integer", float: "real", str: "text", bytes: "blob"}
+
+
+def shortened(value: object, limit: int = 80) -> str:
+    text = repr(value)
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How a column is read. `as_text`: numbers too are given as text, since the column declares no type
+    of its own. `refused` says why a column cannot be read."""
+
+    type: Type
+    as_text: bool = False
+    refused: str | None = None
+
+
+@lru_cache(maxsize=1024)
+def reading_of(declared: str) -> Reading:
+    name = " ".join(declared.upper().split())
+    sized = re.fullmatch(r"(.*?) ?\( ?([+-]?\d+) ?(?:, ?([+-]?\d+) ?)?\)(.*)", name)
+    bare = (sized[1] + sized[4]).strip() if sized else name
+    if not bare or bare == "ANY":
+        return Reading(t.STRING, as_text=True)
+    if " ".join(w for w in bare.split() if w not in ("UNSIGNED", "SIGNED")) in _INTEGERS:
+        return Reading(t.BIGINT)
+    if "INT" in bare:
+        return _refused(declared, "SQLite itself takes it for an integer")
+    if bare.startswith("BOOL"):
+        return Reading(t.BOOLEAN)
+    if bare == "JSON":
+        return Reading(t.STRING, as_text=True)
+    if any(word in bare for word in ("CHAR", "CLOB", "TEXT")) or bare == "UUID":
+        return Reading(t.STRING)
+    if "BLOB" in bare or bare in ("BINARY", "VARBINARY", "BYTEA"):
+        return Reading(t.BINARY)
+    if any(word in bare for word in ("REAL", "FLOA", "DOUB")):
+        return Reading(t.DOUBLE)
+    if bare in ("DECIMAL", "NUMERIC", "DEC"):
+        if not sized:
+            return _refused(declared, "it says neither precision nor scale, as DECIMAL(18,2) would")
+        try:
+            return Reading(t.decimal(int(sized[2]), int(sized[3] or 0)))
+        except ValueError:
+            return _refused(declared, "precision is at most 38, and scale at most precision")
+    if bare == "DATE":
+        return Reading(t.DATE)
+    if bare.startswith(("DATETIME", "TIMESTAMP")):
+        return Reading(t.TIMESTAMP)
+    return _refused(declared, "it has no counterpart")
+
+
+def _refused(declared: str, why: str) -> Reading:
+    return Reading(t.VOID, refused=f"the declared type {declared!r} cannot be read: {why}")
+
+
+def decoded(reading: Reading, values: Sequence[Any]) -> pa.Array:
+    """The values as an Arrow array of exactly the reading's type, or BadValue."""
+    allowed, convert = _AS_TEXT if reading.as_text else _HOW[reading.type.name]
+    if not allowed.issuperset(map(type, values)):
+        index = next(i for i, v in enumerate(values) if type(v) not in allowed)
+        raise BadValue(index, values[index], reading.type)
+    if convert is not None:
+        values = _each(convert, reading.type, values)
+    return pa.array(values, type=arrow_type(reading.type))
+
+
+def _each(convert: Callable[[Any, Type], Any], type_: Type, values: Sequence[Any]) -> list[Any]:
+    out = []
+    for index, value in enumerate(values):
+        try:
+            out.append(None if value is None else convert(value, type_))
+        except (ValueError, ArithmeticError):
+            raise BadValue(index, value, type_) from None
+    return out
+
+
+def _boolean(value: int, _: Type) -> bool:
+    if value not in (0, 1):
+        raise ValueError
+    return value == 1
+
+
+def _text(value: int | float | str, _: Type) -> str:
+    return value if isinstance(value, str) else repr(value)
+
+
+def _date(value: str, _: Type) -> date:
+    if not _DATE.fullmatch(value):
+        raise ValueError
+    return date.fromisoformat(value)
+
+
+def _timestamp(value: str, _: Type) -> datetime:
+    if not _TIMESTAMP.fullmatch(value):
+        raise ValueError
+    parsed = datetime.fromisoformat(value.replace(" ", "T", 1).replace(" ", "").upper())
+    offset = parsed.utcoffset()
+    # Subtraction leaves the years 0001 to 9999 with an error, never by wrapping.
+    return parsed if offset is None else parsed.replace(tzinfo=None) - offset
+
+
+def _decimal(value: int | float | str, type_: Type) -> Decimal:
+    text = value if isinstance(value, str) else repr(value)
+    if not _NUMBER.fullmatch(text):
+        raise ValueError
+    number = Decimal(text)
+    if number and number.adjusted() >= type_.precision - type_.scale:
+        raise ValueError
+    return number.quantize(Decimal((0, (1,), -type_.scale)), context=_EXACT)
+
+
+_NONE = type(None)
+_AS_TEXT: tuple[frozenset[type], Callable[[Any, Type], Any] | None]
+_AS_TEXT = frozenset({int, float, str, _NONE}), _text
+_HOW: dict[str, tuple[frozenset[type], Callable[[Any, Type], Any] | None]] = {
+    "BIGINT": (frozenset({int, _NONE}), None),
+    "BOOLEAN": (frozenset({int, _NONE}), _boolean),
+    "DOUBLE": (frozenset({float, _NONE}), None),
+    "STRING": (frozenset({str, _NONE}), None),
+    "BINARY": (frozenset({bytes, _NONE}), None),
+    "DATE": (frozenset({str, _NONE}), _date),
+    "TIMESTAMP": (frozenset({str, _NONE}), _timestamp),
+    "DECIMAL": (frozenset({int, float, str, _NONE}), _decimal),
+}

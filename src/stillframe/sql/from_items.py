@@ -1,0 +1,273 @@
+"""The FROM clause: relations, views, derived tables and joins, and which columns they show."""
+
+from __future__ import annotations
+
+import contextlib
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Self
+
+from sqlglot import exp
+
+from stillframe.algebra.functions import TypeMismatch
+from stillframe.algebra.plan import Join, Plan, Scan
+from stillframe.algebra.scalar import call
+from stillframe.sql.catalog import Catalog, Spelled
+from stillframe.sql.complaints import Complaints, Stop, refused_column
+from stillframe.sql.dialect import COMMA_JOIN
+from stillframe.sql.expressions import Expressions
+from stillframe.sql.scope import From, Visible
+
+_LATER = "compute it when you read the view"
+_CLAUSES: dict[str, tuple[str, str, str]] = {
+    "distinct": ("DISTINCT", "DISTINCT is not maintained", _LATER),
+    "group": (
+        "AGGREGATE",
+        "GROUP BY is not maintained",
+        "publish the rows and aggregate when you read the view",
+    ),
+    "having": ("AGGREGATE", "HAVING is not maintained", "use WHERE, or aggregate when you read the view"),
+    "order": ("ORDER_BY", "a view has no order", "order when you read the view"),
+    "sort": ("ORDER_BY", "a view has no order", "order when you read the view"),
+    "cluster": ("ORDER_BY", "a view has no order", "order when you read the view"),
+    "distribute": ("ORDER_BY", "a view has no order", "order when you read the view"),
+    "limit": ("LIMIT", "LIMIT is not maintained", _LATER),
+    "offset": ("LIMIT", "OFFSET is not maintained", _LATER),
+    "qualify": ("WINDOW", "QUALIFY is not maintained", _LATER),
+    "windows": ("WINDOW", "window functions are not maintained", _LATER),
+    "laterals": ("LATERAL", "LATERAL is not supported", "put one row per element into a table of a source"),
+    "sample": ("SAMPLE", "TABLESAMPLE is not deterministic", "use a condition in WHERE"),
+    "pivots": ("PIVOT", "PIVOT is not supported", "write CASE expressions"),
+}
+
+
+@dataclass(frozen=True)
+class Query:
+    """A plan with the names its columns go by ("" where the text gives none) and the places they are from."""
+
+    plan: Plan
+    names: tuple[str, ...]
+    places: tuple[exp.Expr, ...]
+
+    def shown(self) -> From:
+        return From(
+            self.plan,
+            tuple(
+                Visible(name, (), position, column.type)
+                for position, (name, column) in enumerate(zip(self.names, self.plan.schema, strict=True))
+            ),
+        )
+
+
+@dataclass(frozen=True)
+class FromItems(ABC):
+    """Resolves what FROM can hold. `ctes` are the common table expressions in sight; None is one that
+    was refused."""
+
+    complaints: Complaints
+    catalog: Catalog
+    ctes: Mapping[str, Query | None]
+
+    @abstractmethod
+    def query(self, node: exp.Expr) -> Query: ...
+
+    @abstractmethod
+    def values(self, node: exp.Expr) -> Query: ...
+
+    @abstractmethod
+    def scope_of(self, node: exp.Expr) -> Self:
+        """With the node's own WITH in sight."""
+
+    def labels(self, alias: exp.Expr | None, width: int) -> tuple[str, ...]:
+        """The names of `alias(a, b, …)`, or none."""
+        if alias is None:
+            return ()
+        self.complaints.only(alias, "this", "columns")
+        labels = tuple(column.name for column in alias.args.get("columns") or ())
+        if labels and len(labels) != width:
+            hint = "name every column, or none"
+            self.complaints.stop(alias, "COLUMN_COUNT", f"{len(labels)} names for {width} columns", hint)
+        return labels
+
+    def check_clauses(self, node: exp.Expr, *understood: str) -> None:
+        """Note each clause that is not maintained; what is left over beyond those stops."""
+        for clause, (code, message, hint) in _CLAUSES.items():
+            value = node.args.get(clause)
+            if value:
+                place = value[0] if isinstance(value, list) else value
+                if clause == "distinct" and not isinstance(place, exp.Expr):
+                    place = node
+                self.complaints.note(place, code, message, hint)
+        self.complaints.only(node, *understood, *_CLAUSES)
+
+    def from_clause(self, node: exp.Expr) -> From | None:
+        """Commas and JOINs bind alike, from the left: each joins to all that stands before it."""
+        clause = node.args.get("from_")
+        return None if clause is None else self._joined(clause.this, node.args.get("joins") or [])
+
+    def _joined(self, first: exp.Expr, joins: list[exp.Expr]) -> From:
+        """Every item is looked at before any is joined, so that each one's reasons are found."""
+        sources: list[From] = []
+        for node in (first, *(join.this for join in joins)):
+            with contextlib.suppress(Stop):
+                sources.append(self.source(node))
+        for join in joins:
+            with contextlib.suppress(Stop):
+                self._join_kind(join)
+                continue
+            sources.clear()
+        if len(sources) <= len(joins):
+            raise Stop
+        result = sources[0]
+        for join, right in zip(joins, sources[1:], strict=True):
+            result = self._join(join, result, right)
+        return result
+
+    def _join_kind(self, join: exp.Expr) -> None:
+        side, kind, method = (join.text(part).upper() for part in ("side", "kind", "method"))
+        if kind in ("SEMI", "ANTI"):
+            hint = "a semi-join is a join with a key of the other side; an anti-join is not maintained yet"
+            self.complaints.stop(join, "SEMI_JOIN", f"{kind} joins are not maintained", hint)
+        if side or kind == "OUTER":
+            hint = "use an inner join, or publish both sides as views"
+            self.complaints.stop(join, "OUTER_JOIN", f"{side or kind} joins are not maintained", hint)
+        if kind not in ("", "INNER", "CROSS") or method not in ("", "NATURAL"):
+            self.complaints.stop(join, "UNSUPPORTED_SYNTAX", f"{method} {kind} join is not supported", "")
+        self.check_clauses(join, "this", "on", "using", "kind", "method")
+
+    def _join(self, join: exp.Expr, left: From, right: From) -> From:
+        both = _side_by_side(left, right)
+        using = [name.name for name in join.args.get("using") or ()]
+        if join.text("method").upper() == "NATURAL":
+            theirs = {column.name.lower() for column in right.star()}
+            using = [column.name for column in left.star() if column.name.lower() in theirs]
+        if using:
+            return self._using(join, left, right, using)
+        on = join.args.get("on")
+        if on is None or on == exp.true():
+            return both
+        condition = Expressions(self.complaints, both).condition(on, "ON")
+        return From(Join((left.plan, right.plan), (condition,)), both.columns)
+
+    def _using(self, join: exp.Expr, left: From, right: From, names: list[str]) -> From:
+        """The columns of USING come first and once, from the left; the right's are hidden behind it."""
+        width = len(left.plan.schema)
+        theirs = right.shifted(width)
+        shown: list[Visible] = []
+        hidden: list[Visible] = []
+        conditions = []
+        for name in names:
+            mine = self._one(join, name, left.find(name))
+            other = self._one(join, name, From(right.plan, theirs).find(name))
+            try:
+                conditions.append(call("=", mine.ref, other.ref))
+            except TypeMismatch as error:
+                self.complaints.stop(join, "TYPE_MISMATCH", f"USING ({name}): {error}", "use ON with a CAST")
+            shown.append(mine)
+            hidden.append(other)
+        rest_left = [column for column in left.columns if column not in shown]
+        rest_right = [column for column in theirs if column not in hidden]
+        columns = (*shown, *rest_left, *rest_right, *(replace(column, hidden=True) for column in hidden))
+        return From(Join((left.plan, right.plan), tuple(conditions)), columns)
+
+    def _one(self, join: exp.Expr, name: str, found: tuple[Visible, ...]) -> Visible:
+        if not found:
+            self.complaints.stop(join, "UNKNOWN_COLUMN", f"USING: no column {name} on one side", "use ON")
+        if len(found) > 1:
+            self.complaints.stop(
+                join, "AMBIGUOUS_COLUMN", f"USING: {name} is there twice on one side", "use ON"
+            )
+        if found[0].refused:
+            refused_column(self.complaints, join, name, found[0].refused)
+        return found[0]
+
+    def source(self, node: exp.Expr) -> From:
+        """One item of FROM, with its alias and the joins nested in it."""
+        joins = node.args.get("joins") or []
+        match node:
+            case exp.Table():
+                self.check_clauses(node, "this", "db", "catalog", "alias", "joins")
+                here = self._table(node)
+            case exp.Subquery():
+                self.check_clauses(node, "this", "alias", "joins", "with_")
+                here = self._parenthesised(node)
+            case exp.Values():
+                here = self._aliased(self.values(node).shown(), node)
+            case exp.Lateral():
+                code, message, hint = _CLAUSES["laterals"]
+                self.complaints.stop(node, code, message, hint)
+            case _:
+                hint = "FROM takes relations, views, and queries in parentheses"
+                self.complaints.stop(node, "UNSUPPORTED_SYNTAX", f"{node.key} in FROM is not supported", hint)
+        if not joins:
+            return here
+        return self._joined_to(here, joins)
+
+    def _joined_to(self, first: From, joins: list[exp.Expr]) -> From:
+        result = first
+        for join in joins:
+            if join.meta.get(COMMA_JOIN):
+                self.complaints.stop(join, "SYNTAX", "a comma is not a join here", "write CROSS JOIN")
+            self._join_kind(join)
+            result = self._join(join, result, self.source(join.this))
+        return result
+
+    def _parenthesised(self, node: exp.Expr) -> From:
+        if isinstance(node.this, exp.Select | exp.SetOperation | exp.Values):
+            return self._aliased(self.scope_of(node).query(node.this).shown(), node)
+        return self._aliased(self.source(node.this), node)
+
+    def _aliased(self, here: From, node: exp.Expr) -> From:
+        """Under the alias of the node; without one, what is inside keeps the names it has."""
+        alias = node.args.get("alias")
+        if alias is None or not (alias.name or alias.args.get("columns")):
+            return here
+        shown = here.star()
+        labels = self.labels(alias, len(shown))
+        for column in shown if labels else ():
+            if column.refused:
+                refused_column(self.complaints, node, column.name, column.refused)
+        return here.renamed(alias.name, labels)
+
+    def _table(self, node: exp.Expr) -> From:
+        if not isinstance(node.this, exp.Identifier):
+            hint = "FROM takes relations, views, and queries in parentheses"
+            self.complaints.stop(node, "TABLE_FUNCTION", "functions in FROM are not supported", hint)
+        parts = [node.args[p].name for p in ("catalog", "db", "this") if node.args.get(p)]
+        if len(parts) > 2:
+            hint = "name a relation as source.table"
+            self.complaints.stop(node, "UNKNOWN_RELATION", f"{'.'.join(parts)} has three parts", hint)
+        try:
+            here = self._relation(*parts) if len(parts) == 2 else self._view(parts[0])
+        except KeyError as error:
+            message = str(error.args[0]) if error.args else f"no relation {'.'.join(parts)}"
+            hint = "name a relation as source.table, a view by its name alone"
+            self.complaints.stop(node, "UNKNOWN_RELATION", message, hint)
+        return self._aliased(here, node)
+
+    def _relation(self, source: str, table: str) -> From:
+        relation = self.catalog.relation(source, table)
+        schema = relation.schema
+        scan = Scan(self._spelling(source, relation.name), schema)
+        columns = (Visible(c.name, (source, table), i, c.type) for i, c in enumerate(schema))
+        refused = (Visible(name, (source, table), refused=why) for name, why in relation.refused.items())
+        return From(scan, (*columns, *refused))
+
+    def _view(self, name: str) -> From:
+        if name.lower() in self.ctes:
+            query = self.ctes[name.lower()]
+            if query is None:
+                raise Stop
+            return query.shown().renamed(name)
+        schema = self.catalog.view(name)
+        scan = Scan(self._spelling(name), schema)
+        return From(scan, tuple(Visible(c.name, (name,), i, c.type) for i, c in enumerate(schema)))
+
+    def _spelling(self, *parts: str) -> str:
+        return self.catalog.spelling(*parts) if isinstance(self.catalog, Spelled) else ".".join(parts)
+
+
+def _side_by_side(left: From, right: From) -> From:
+    columns = (*left.columns, *right.shifted(len(left.plan.schema)))
+    return From(Join((left.plan, right.plan)), columns)

@@ -1,0 +1,198 @@
+"""The functions of Spark SQL a view may call, by name, and why others are refused.
+
+Every entry says what a call means in the algebra; casts and types follow there.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+
+from stillframe.algebra.functions import TypeMismatch
+from stillframe.algebra.scalar import Literal, Scalar, call, case, cast
+from stillframe.algebra.types import (
+    BIGINT,
+    BINARY,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    INT,
+    SMALLINT,
+    STRING,
+    TIMESTAMP,
+    TINYINT,
+    VOID,
+    Type,
+    decimal,
+)
+
+Builder = Callable[..., Scalar]
+
+LONGEST = 2147483647
+
+
+def boolean(scalar: Scalar, what: str) -> Scalar:
+    """A condition is BOOLEAN or a bare NULL; nothing else becomes one by itself."""
+    if scalar.type not in (BOOLEAN, VOID):
+        raise TypeMismatch(f"{what} is BOOLEAN, not {scalar.type}")
+    return cast(scalar, BOOLEAN)
+
+
+def if_(condition: Scalar, then: Scalar, otherwise: Scalar) -> Scalar:
+    return case(((boolean(condition, "a condition"), then),), otherwise)
+
+
+def _nullif(value: Scalar, other: Scalar) -> Scalar:
+    return case(((call("=", value, other), Literal(None, value.type)),), value)
+
+
+def _coalesce(*args: Scalar) -> Scalar:
+    return call("coalesce", *args)
+
+
+def _exactly_two(first: Scalar, second: Scalar) -> Scalar:
+    return call("coalesce", first, second)
+
+
+def _nvl2(value: Scalar, there: Scalar, missing: Scalar) -> Scalar:
+    return if_(call("isnotnull", value), there, missing)
+
+
+def _concat(*args: Scalar) -> Scalar:
+    if not args:
+        raise TypeMismatch("concat takes at least one argument")
+    return call("concat", *args)
+
+
+def substring(text: Scalar, start: Scalar, length: Scalar | None = None) -> Scalar:
+    return call("substring", text, start, length if length is not None else Literal(LONGEST, INT))
+
+
+def _replace(text: Scalar, search: Scalar, replacement: Scalar | None = None) -> Scalar:
+    return call("replace", text, search, replacement if replacement is not None else Literal("", STRING))
+
+
+def _left(text: Scalar, length: Scalar) -> Scalar:
+    return call("substring", text, Literal(1, INT), length)
+
+
+def ilike(text: Scalar, pattern: Scalar) -> Scalar:
+    return call("like", call("lower", text), call("lower", pattern))
+
+
+def _cast_to(target: Type) -> Builder:
+    def build(value: Scalar) -> Scalar:
+        return cast(value, target)
+
+    return build
+
+
+def _same(function: str, arity: int) -> Builder:
+    def build(*args: Scalar) -> Scalar:
+        if len(args) != arity:
+            raise TypeMismatch(f"takes {arity} argument{'s' if arity != 1 else ''}, not {len(args)}")
+        return call(function, *args)
+
+    return build
+
+
+_NAMED: dict[str, tuple[str, int]] = {
+    **dict.fromkeys(("upper", "ucase"), ("upper", 1)),
+    **dict.fromkeys(("lower", "lcase"), ("lower", 1)),
+    **dict.fromkeys(("length", "len", "char_length", "character_length"), ("length", 1)),
+    **dict.fromkeys(("ceil", "ceiling"), ("ceil", 1)),
+    **dict.fromkeys(("day", "dayofmonth"), ("day", 1)),
+    **dict.fromkeys(("datediff", "date_diff"), ("datediff", 2)),
+    **dict.fromkeys(("date_add", "dateadd"), ("date_add", 2)),
+    **{name: (name, 1) for name in ("abs", "floor", "negative", "ltrim", "rtrim", "isnull", "isnotnull")},
+    **{name: (name, 1) for name in ("year", "quarter", "month", "hour", "minute", "second")},
+    "date_sub": ("date_sub", 2),
+    "mod": ("%", 2),
+    "equal_null": ("<=>", 2),
+    "like": ("like", 2),
+    "btrim": ("trim", 1),
+}
+
+BUILDERS: dict[str, Builder] = {
+    **{name: _same(function, arity) for name, (function, arity) in _NAMED.items()},
+    "coalesce": _coalesce,
+    "nvl": _exactly_two,
+    "ifnull": _exactly_two,
+    "nvl2": _nvl2,
+    "nullif": _nullif,
+    "if": if_,
+    "concat": _concat,
+    "replace": _replace,
+    "left": _left,
+    "ilike": ilike,
+    "boolean": _cast_to(BOOLEAN),
+    "tinyint": _cast_to(TINYINT),
+    "smallint": _cast_to(SMALLINT),
+    "int": _cast_to(INT),
+    "bigint": _cast_to(BIGINT),
+    "double": _cast_to(DOUBLE),
+    "decimal": _cast_to(decimal(10, 0)),
+    "string": _cast_to(STRING),
+    "binary": _cast_to(BINARY),
+    "date": _cast_to(DATE),
+    "timestamp": _cast_to(TIMESTAMP),
+}
+
+# EXTRACT(field FROM value). SECOND is left out: it is a DECIMAL with the fraction, not second().
+FIELDS = {
+    **dict.fromkeys(("YEAR", "Y", "YEARS", "YR", "YRS"), "year"),
+    **dict.fromkeys(("QUARTER", "QTR"), "quarter"),
+    **dict.fromkeys(("MONTH", "MON", "MONS", "MONTHS"), "month"),
+    **dict.fromkeys(("DAY", "D", "DAYS"), "day"),
+    **dict.fromkeys(("HOUR", "H", "HOURS", "HR", "HRS"), "hour"),
+    **dict.fromkeys(("MINUTE", "M", "MIN", "MINS", "MINUTES"), "minute"),
+}
+
+_KINDS: dict[str, tuple[str, str]] = {
+    "NON_DETERMINISTIC": (
+        "its value is not determined by its arguments, so the view could not be maintained",
+        "put the value into a column of a source, or compute it when you read the view",
+    ),
+    "AGGREGATE": (
+        "aggregates are not maintained",
+        "publish the rows and aggregate when you read the view",
+    ),
+    "WINDOW": ("window functions are not maintained", "compute it when you read the view"),
+    "GENERATOR": (
+        "functions that make rows are not supported",
+        "put one row per element into a table of a source",
+    ),
+}
+
+_NAMES: dict[str, str] = {
+    "NON_DETERMINISTIC": """
+        rand random randn randstr uniform uuid now current_date curdate current_timestamp localtimestamp
+        current_timezone current_time current_user user session_user current_database current_schema
+        current_catalog monotonically_increasing_id spark_partition_id input_file_name
+        input_file_block_start input_file_block_length unix_timestamp shuffle version
+        current_path sysdate getdate""",
+    "AGGREGATE": """
+        count sum avg mean min max first first_value last last_value any_value any some every bool_and
+        bool_or collect_list collect_set array_agg count_if count_distinct approx_count_distinct
+        approx_percentile percentile percentile_approx percentile_cont percentile_disc median mode stddev
+        stddev_pop stddev_samp std variance var_pop var_samp corr covar_pop covar_samp skewness kurtosis
+        max_by min_by bit_and bit_or bit_xor listagg string_agg grouping grouping_id regr_avgx regr_avgy
+        regr_count regr_slope regr_intercept regr_r2 regr_sxx regr_sxy regr_syy try_sum try_avg
+        histogram_numeric hll_sketch_agg bitmap_construct_agg product""",
+    "WINDOW": """
+        row_number rank dense_rank percent_rank ntile lag lead cume_dist nth_value window session_window""",
+    "GENERATOR": "explode explode_outer posexplode posexplode_outer inline inline_outer stack json_tuple",
+}
+
+_KIND_OF = {name: kind for kind, names in _NAMES.items() for name in names.split()}
+
+
+def refusal(name: str) -> tuple[str, str, str]:
+    """Code, message and hint for a function there is no builder for."""
+    kind = _KIND_OF.get(name)
+    if kind:
+        why, hint = _KINDS[kind]
+        return kind, f"{name}: {why}", hint
+    near = difflib.get_close_matches(name, BUILDERS, 3)
+    hint = f"near it: {', '.join(near)}" if near else f"functions are: {', '.join(sorted(BUILDERS))}"
+    return "UNSUPPORTED_FUNCTION", f"function {name} is not supported", hint

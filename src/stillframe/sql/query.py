@@ -1,0 +1,256 @@
+"""Queries to plans: SELECT, joins, derived tables, WITH, UNION ALL and VALUES, as Spark resolves them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sqlglot import exp
+
+from stillframe.algebra.evaluate import evaluate_scalar
+from stillframe.algebra.functions import EvaluationError, TypeMismatch
+from stillframe.algebra.plan import Filter, Output, Plan, Project, UnionAll, Values
+from stillframe.algebra.scalar import Ref, Scalar, cast, unify
+from stillframe.algebra.schema import Column, Schema
+from stillframe.algebra.types import BOOLEAN, VOID, common_type
+from stillframe.sql.catalog import Catalog
+from stillframe.sql.complaints import Complaints, Stop, refused_column
+from stillframe.sql.dialect import parse
+from stillframe.sql.expressions import Expressions
+from stillframe.sql.from_items import FromItems, Query
+from stillframe.sql.reasons import Refused, Text
+from stillframe.sql.scope import From
+
+_BAD_IN_NAMES = set(" ,;{}()\n\t=")
+_ONE_ROW = Values(Schema((Column("one", BOOLEAN, False),)), ((True,),))
+
+
+def resolve(select: str, catalog: Catalog, view: str = "") -> Plan:
+    """The plan of a query, a Project at its top; `Refused` with every reason found where there is none."""
+    complaints = Complaints(select)
+    try:
+        tree = parse(select)
+        query = _Queries(complaints, catalog, {}).query(tree)
+        outputs = _published(complaints, query)
+    except Stop:
+        outputs = ()
+    except Refused as refused:
+        raise Refused(refused.reasons, view) from None
+    except RecursionError:
+        hint = "split it into several views"
+        reason = Text(select).reason("TOO_DEEP", "the query is nested too deeply", hint, 0, len(select))
+        raise Refused([reason], view) from None
+    if complaints.reasons:
+        raise Refused(sorted(complaints.reasons, key=lambda r: (r.line, r.column)), view)
+    return Project(query.plan, outputs)
+
+
+def _published(complaints: Complaints, query: Query) -> tuple[Output, ...]:
+    """The outputs of the whole view: each with a name and a type that a Delta table can hold."""
+    seen: dict[str, str] = {}
+    outputs = []
+    for position, (name, place) in enumerate(zip(query.names, query.places, strict=True)):
+        column = query.plan.schema[position]
+        if not name:
+            hint = "write … AS name"
+            complaints.note(place, "NEEDS_ALIAS", "an expression needs a name", hint)
+        elif name.lower() in seen:
+            message = f"two columns are called {name}"
+            complaints.note(place, "DUPLICATE_COLUMN", message, "give one another name with AS")
+        elif _BAD_IN_NAMES & set(name) or name.startswith("__"):
+            hint = "give it another name with AS: no spaces, none of ,;{}()=, not two underscores first"
+            complaints.note(place, "BAD_COLUMN_NAME", f"{name!r} cannot be a column of a Delta table", hint)
+        if column.type == VOID:
+            hint = "write CAST(NULL AS type)"
+            complaints.note(place, "UNSUPPORTED_TYPE", f"column {name} is NULL and nothing else", hint)
+        seen[name.lower()] = name
+        outputs.append(Output(name, Ref(position, column.type, name)))
+    return tuple(outputs)
+
+
+class _Queries(FromItems):
+    """Resolves queries within the common table expressions they can see."""
+
+    def query(self, node: exp.Expr) -> Query:
+        inner = self.scope_of(node)
+        match node:
+            case exp.Select():
+                return inner.select(node)
+            case exp.Union():
+                return inner.union(node)
+            case exp.Subquery() if not node.args.get("alias"):
+                self.check_clauses(node, "this", "with_")
+                return inner.query(node.this)
+            case exp.Values():
+                return inner.values(node)
+            case exp.Except() | exp.Intersect():
+                word = node.key.upper()
+                self.complaints.stop(
+                    node, "SET_OPERATION", f"{word} is not maintained", "use a join, or WHERE"
+                )
+        return self.complaints.stop(node, "SYNTAX", "this is not a query", "write SELECT …")
+
+    def scope_of(self, node: exp.Expr) -> _Queries:
+        clause = node.args.get("with_")
+        if clause is None:
+            return self
+        if clause.args.get("recursive"):
+            self.complaints.stop(clause, "RECURSION", "recursion is not supported", "")
+        self.complaints.only(clause, "expressions")
+        known: dict[str, Query | None] = dict(self.ctes)
+        own: set[str] = set()
+        for cte in clause.expressions:
+            name = cte.alias.lower()
+            if name in own:
+                self.complaints.stop(
+                    cte.args["alias"], "DUPLICATE_NAME", f"{cte.alias} is defined twice in WITH"
+                )
+            own.add(name)
+            try:
+                self.complaints.only(cte, "this", "alias")
+                known[name] = replace(self, ctes=known)._labelled(cte.this, cte.args["alias"])
+            except Stop:
+                known[name] = None
+        return replace(self, ctes=known)
+
+    def _labelled(self, node: exp.Expr, alias: exp.Expr) -> Query:
+        query = self.query(node)
+        labels = self.labels(alias, len(query.names))
+        return replace(query, names=labels) if labels else query
+
+    # Set operations
+
+    def union(self, node: exp.Expr) -> Query:
+        parts: list[exp.Expr] = []
+        first: exp.Expr = node
+        while isinstance(first, exp.Union) and (first is node or not first.args.get("with_")):
+            if first.args.get("distinct"):
+                hint = "use UNION ALL; a view counts its duplicates"
+                self.complaints.note(first.expression, "UNION", "UNION without ALL is not maintained", hint)
+            self.check_clauses(first, "this", "expression", "with_", "distinct")
+            parts.append(first.expression)
+            first = first.this
+        queries = [self._attempt(part) for part in (first, *reversed(parts))]
+        result = queries[0]
+        for other, part in zip(queries[1:], reversed(parts), strict=True):
+            if result is not None and other is not None:
+                result = self._united(result, other, part)
+        if result is None or None in queries:
+            raise Stop
+        return result
+
+    def _attempt(self, node: exp.Expr) -> Query | None:
+        try:
+            return self.query(node)
+        except Stop:
+            return None
+
+    def _united(self, left: Query, right: Query, node: exp.Expr) -> Query:
+        if len(left.names) != len(right.names):
+            message = f"UNION ALL of {len(left.names)} and {len(right.names)} columns"
+            self.complaints.stop(node, "COLUMN_COUNT", message, "make the branches equally wide")
+        types = []
+        for i, (a, b) in enumerate(zip(left.plan.schema.types, right.plan.schema.types, strict=True)):
+            meeting = common_type(a, b)
+            if meeting is None:
+                message = f"UNION ALL of {a} and {b} in column {i + 1}"
+                self.complaints.stop(
+                    right.places[i], "TYPE_MISMATCH", message, "write CAST(… AS type) in a branch"
+                )
+            types.append(meeting)
+
+        def widened(query: Query) -> Plan:
+            if query.plan.schema.types == tuple(types):
+                return query.plan
+            columns = (Ref(i, c.type, c.name) for i, c in enumerate(query.plan.schema))
+            scalars = (cast(column, type_) for column, type_ in zip(columns, types, strict=True))
+            return Project(query.plan, tuple(Output(n, s) for n, s in zip(left.names, scalars, strict=True)))
+
+        mine = widened(left)
+        branches = mine.inputs if isinstance(mine, UnionAll) else (mine,)
+        return Query(UnionAll((*branches, widened(right))), left.names, left.places)
+
+    def values(self, node: exp.Expr) -> Query:
+        self.complaints.only(node, "expressions", "alias", "with_")
+        plain = Expressions(self.complaints, None)
+        rows = []
+        for row in node.expressions:
+            cells = row.expressions if isinstance(row, exp.Tuple) else [row]
+            rows.append([plain.scalar(cell) for cell in cells])
+        width = len(rows[0]) if rows else 0
+        if not width or any(len(row) != width for row in rows):
+            self.complaints.stop(node, "COLUMN_COUNT", "the rows of VALUES differ in width", "")
+        try:
+            columns = [unify(tuple(row[i] for row in rows)) for i in range(width)]
+            values = [[evaluate_scalar(cell, ()) for cell in column] for column in columns]
+        except (TypeMismatch, EvaluationError) as error:
+            self.complaints.stop(node, "TYPE_MISMATCH", f"VALUES: {error}", "write CAST(… AS type)")
+        schema = Schema(tuple(Column(f"col{i + 1}", column[0].type) for i, column in enumerate(columns)))
+        plan = Values(schema, tuple(zip(*values, strict=True)))
+        return Query(plan, schema.names, (node,) * width)
+
+    # SELECT
+
+    def select(self, node: exp.Expr) -> Query:
+        self.check_clauses(node, "expressions", "from_", "joins", "where", "with_", "hint")
+        source = self.from_clause(node)
+        where = node.args.get("where")
+        plan: Plan = source.plan if source else _ONE_ROW
+        if where is not None:
+            try:
+                predicate = Expressions(self.complaints, source).condition(where.this, "WHERE")
+                plan = Filter(plan, predicate)
+            except Stop:
+                pass
+        outputs = self._outputs(node, source)
+        scalars = tuple(Output(name, scalar) for name, scalar, _ in outputs)
+        names = tuple(name for name, _, _ in outputs)
+        return Query(Project(plan, scalars), names, tuple(place for _, _, place in outputs))
+
+    def _outputs(self, node: exp.Expr, source: From | None) -> list[tuple[str, Scalar, exp.Expr]]:
+        outputs: list[tuple[str, Scalar, exp.Expr]] = []
+        aliases: dict[str, list[Scalar]] = {}
+        failed = False
+        for item in node.expressions:
+            try:
+                if isinstance(item, exp.Star) or (
+                    isinstance(item, exp.Column) and isinstance(item.this, exp.Star)
+                ):
+                    outputs += self._star(item, source)
+                    continue
+                value = item.this if isinstance(item, exp.Alias) else item
+                scalar = Expressions(self.complaints, source, aliases).scalar(value)
+                outputs.append((_output_name(item), scalar, item))
+                if isinstance(item, exp.Alias):
+                    aliases.setdefault(item.alias.lower(), []).append(scalar)
+            except Stop:
+                failed = True
+        if failed:
+            raise Stop
+        if not outputs:
+            self.complaints.stop(node, "SYNTAX", "the SELECT list is empty", "name the columns, or write *")
+        return outputs
+
+    def _star(self, item: exp.Expr, source: From | None) -> list[tuple[str, Scalar, exp.Expr]]:
+        star = item if isinstance(item, exp.Star) else item.this
+        self.complaints.only(star)
+        qualifier = tuple(item.args[p].name for p in ("catalog", "db", "table") if item.args.get(p))
+        columns = source.star(qualifier[-1:]) if source else ()
+        if any(not column.within(qualifier) for column in columns):
+            columns = ()
+        if not columns:
+            listing = source.listing if source else "none, for there is no FROM"
+            label = ".".join((*qualifier, "*"))
+            self.complaints.stop(item, "UNKNOWN_COLUMN", f"no columns for {label}", f"there are: {listing}")
+        for column in columns:
+            if column.refused:
+                refused_column(self.complaints, item, column.name, column.refused)
+        return [(column.name, column.ref, item) for column in columns]
+
+
+def _output_name(item: exp.Expr) -> str:
+    """The alias, or the column's own name as the query spells it; "" for an expression."""
+    if isinstance(item, exp.Alias):
+        return item.alias
+    while isinstance(item, exp.Paren):
+        item = item.this
+    return item.name if isinstance(item, exp.Column) else ""
