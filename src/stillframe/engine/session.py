@@ -36,7 +36,8 @@ OWN_SESSION = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "4",
     "spark.driver.extraJavaOptions": (
-        f"-XX:+UseSerialGC -Xshare:auto -Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}"
+        "-XX:+UseSerialGC -Xshare:auto "
+        f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}"
     ),
     "spark.sql.pyspark.jvmStacktrace.enabled": "false",
 }
@@ -66,6 +67,9 @@ class Engine:
         return self.maintenance.sql(text)
 
     def close(self) -> None:
+        """Sessions before their server: a client left open would wait for it when the process ends."""
+        if _is_connect(self.maintenance):
+            self.maintenance.stop()
         if self._own:
             self.caller.stop()
         if self._server is not None:

@@ -1,0 +1,170 @@
+"""What is refused: with which code, where, and that no reason of a text is lost."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+from small_shop import CATALOG
+
+from stillframe.sql import Reason, Refused, resolve
+
+
+def reasons(text: str) -> tuple[Reason, ...]:
+    with pytest.raises(Refused) as refused:
+        resolve(text, CATALOG, "v")
+    return refused.value.reasons
+
+
+O = "FROM shop.orders"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            f"SELECT customer_id, SUM(amount) AS s\n{O}\nGROUP BY customer_id",
+            ["1:21 AGGREGATE", "3:10 AGGREGATE"],
+        ),
+        (f"SELECT id {O} HAVING count(*) > 1", ["1:34 AGGREGATE"]),
+        (f"SELECT DISTINCT id {O}", ["1:8 DISTINCT"]),
+        (f"SELECT id {O} UNION SELECT id {O}", ["1:40 UNION"]),
+        (f"SELECT id {O} EXCEPT SELECT id {O}", ["1:8 SET_OPERATION"]),
+        (f"SELECT id {O} INTERSECT ALL SELECT id {O}", ["1:8 SET_OPERATION"]),
+        (f"SELECT id {O} ORDER BY id", ["1:37 ORDER_BY"]),
+        (f"SELECT id {O} SORT BY id", ["1:36 ORDER_BY"]),
+        (f"SELECT id {O} LIMIT 3 OFFSET 1", ["1:34 LIMIT", "1:43 LIMIT"]),
+        (f"(SELECT id {O}) UNION ALL (SELECT id {O}) LIMIT 1", ["1:65 LIMIT"]),
+        (f"SELECT id FROM (SELECT id {O} ORDER BY id LIMIT 3) t", ["1:53 ORDER_BY", "1:62 LIMIT"]),
+        (f"SELECT row_number() OVER (ORDER BY id) AS n {O}", ["1:8 WINDOW"]),
+        (f"SELECT sum(id) OVER () AS n {O}", ["1:8 WINDOW"]),
+        (f"SELECT id {O} QUALIFY id > 1", ["1:36 WINDOW"]),
+        (f"SELECT id {O} WINDOW w AS (ORDER BY id)", ["1:35 WINDOW"]),
+        (f"SELECT id {O} o LEFT JOIN crm.customers c USING (id)", ["1:40 OUTER_JOIN"]),
+        (f"SELECT o.id {O} o FULL OUTER JOIN crm.customers c ON true", ["1:48 OUTER_JOIN"]),
+        (f"SELECT o.id {O} o LEFT SEMI JOIN crm.customers c ON true", ["1:47 SEMI_JOIN"]),
+        (f"SELECT o.id {O} o LEFT ANTI JOIN crm.customers c ON true", ["1:47 SEMI_JOIN"]),
+        (f"SELECT id {O}, LATERAL (SELECT 1)", ["1:45 LATERAL"]),
+        (f"SELECT id {O} LATERAL VIEW explode(x) t AS y", ["1:41 LATERAL"]),
+        (f"SELECT explode(id) AS e {O}", ["1:8 GENERATOR"]),
+        (f"SELECT id {O} TABLESAMPLE (10 PERCENT)", ["1:41 SAMPLE"]),
+        (f"SELECT * {O} PIVOT (sum(id) FOR customer_id IN (1))", ["1:34 PIVOT"]),
+        ("SELECT id FROM range(3)", ["1:16 TABLE_FUNCTION"]),
+        (f"SELECT id {O} WHERE id IN (SELECT 1)", ["1:34 SUBQUERY"]),
+        (f"SELECT id {O} WHERE EXISTS (SELECT 1)", ["1:34 SUBQUERY"]),
+        (f"SELECT (SELECT 1) AS x {O}", ["1:16 SUBQUERY"]),
+        (f"SELECT id {O} WHERE id = ANY (SELECT 1)", ["1:44 SUBQUERY"]),
+        ("WITH RECURSIVE t AS (SELECT 1 AS a) SELECT a FROM t", ["1:16 RECURSION"]),
+        (f"SELECT id {O} |> WHERE id > 1", ["1:28 PIPE_SYNTAX"]),
+        (f"SELECT id {O} WHERE id = :p", ["1:39 PARAMETER"]),
+        (f"SELECT id {O} WHERE id = ?", ["1:39 PARAMETER"]),
+        (
+            f"SELECT now() AS a, id {O} WHERE placed > current_date",
+            ["1:8 NON_DETERMINISTIC", "1:55 NON_DETERMINISTIC"],
+        ),
+        ("SELECT rand() AS a, uuid() AS b", ["1:8 NON_DETERMINISTIC", "1:21 NON_DETERMINISTIC"]),
+        (
+            "SELECT current_timestamp() AS a, current_user AS b",
+            ["1:8 NON_DETERMINISTIC", "1:34 NON_DETERMINISTIC"],
+        ),
+        ("SELECT uper('a') AS a", ["1:8 UNSUPPORTED_FUNCTION"]),
+        ("SELECT shop.f(1) AS a", ["1:8 UNSUPPORTED_SYNTAX"]),
+        ("SELECT iif(true, 1, 2) AS a", ["1:8 UNSUPPORTED_FUNCTION"]),
+        ("SELECT TRY_CAST('1' AS INT) AS a", ["1:8 UNSUPPORTED_CAST"]),
+        ("SELECT CAST(true AS DATE) AS a", ["1:8 UNSUPPORTED_CAST"]),
+        ("SELECT CAST(1 AS FLOAT) AS a", ["1:18 UNSUPPORTED_TYPE"]),
+        ("SELECT CAST(1 AS DECIMAL(39,0)) AS a", ["1:26 UNSUPPORTED_TYPE"]),
+        ("SELECT CAST(1 AS ARRAY<INT>) AS a", ["1:18 UNSUPPORTED_TYPE"]),
+        ("SELECT placed + INTERVAL 1 DAY AS a FROM shop.orders", ["1:26 UNSUPPORTED_TYPE"]),
+        ("SELECT NULL AS a", ["1:8 UNSUPPORTED_TYPE"]),
+        ("SELECT 'a' + 1 AS a", ["1:8 TYPE_MISMATCH"]),
+        ("SELECT 'a' || 1 AS a", ["1:8 TYPE_MISMATCH"]),
+        ("SELECT 1 = 'a' AS a", ["1:8 TYPE_MISMATCH"]),
+        ("SELECT upper(1) AS a", ["1:8 TYPE_MISMATCH"]),
+        ("SELECT upper('a', 'b') AS a", ["1:8 TYPE_MISMATCH"]),
+        ("SELECT 1 AND true AS a", ["1:8 TYPE_MISMATCH"]),
+        (f"SELECT id {O} WHERE id", ["1:34 TYPE_MISMATCH"]),
+        (f"SELECT o.id {O} o JOIN crm.customers c ON 1", ["1:56 TYPE_MISMATCH"]),
+        ("SELECT CASE WHEN 1 THEN 2 END AS a", ["1:18 TYPE_MISMATCH"]),
+        (f"SELECT id {O} UNION ALL SELECT 'x'", ["1:45 TYPE_MISMATCH"]),
+        (f"SELECT id {O} UNION ALL SELECT 1, 2", ["1:45 COLUMN_COUNT"]),
+        ("SELECT a FROM (SELECT 1) t(a, b)", ["1:26 COLUMN_COUNT"]),
+        (
+            f"SELECT nope, amunt {O} WHERE o.id = 1",
+            ["1:8 UNKNOWN_COLUMN", "1:14 UNKNOWN_COLUMN", "1:43 UNKNOWN_COLUMN"],
+        ),
+        (f"SELECT x.* {O}", ["1:8 UNKNOWN_COLUMN"]),
+        ("SELECT *", ["1:8 UNKNOWN_COLUMN"]),
+        (f"SELECT o.id {O} o JOIN crm.customers c USING (nope)", ["1:37 UNKNOWN_COLUMN"]),
+        (f"SELECT id {O} o, crm.customers c", ["1:8 AMBIGUOUS_COLUMN"]),
+        ("SELECT id FROM shop.nope JOIN nix ON true", ["1:16 UNKNOWN_RELATION", "1:31 UNKNOWN_RELATION"]),
+        ("SELECT id FROM orders", ["1:16 UNKNOWN_RELATION"]),
+        ("SELECT id FROM a.b.c", ["1:16 UNKNOWN_RELATION"]),
+        ("SELECT outline FROM shop.places", ["1:8 REFUSED_COLUMN"]),
+        ("SELECT * FROM shop.places", ["1:8 REFUSED_COLUMN"]),
+        ("SELECT p.* FROM (SELECT * FROM shop.places) p", ["1:25 REFUSED_COLUMN"]),
+        ("SELECT a FROM shop.places AS p(a, b)", ["1:15 REFUSED_COLUMN"]),
+        (f"SELECT id, amount + 1 {O}", ["1:12 NEEDS_ALIAS"]),
+        (f"SELECT * FROM (SELECT id + 1 {O}) t", ["1:8 NEEDS_ALIAS"]),
+        (f"SELECT id, amount AS ID {O}", ["1:12 DUPLICATE_COLUMN"]),
+        (f"SELECT * {O} o JOIN crm.customers c ON true", ["1:8 DUPLICATE_COLUMN"]),
+        (
+            "SELECT 1 AS `a b`, 2 AS __c, 3 AS `x=y`",
+            ["1:8 BAD_COLUMN_NAME", "1:20 BAD_COLUMN_NAME", "1:30 BAD_COLUMN_NAME"],
+        ),
+        ("SELECT DATE '2024-02-30' AS d", ["1:13 BAD_LITERAL"]),
+        ("SELECT 128Y AS a, 1.5F AS b", ["1:8 BAD_LITERAL", "1:19 BAD_LITERAL"]),
+        (r"SELECT 'a' LIKE '\\a' AS x", ["1:17 BAD_LITERAL"]),
+        ("SELECT 'a' LIKE 'b' ESCAPE '!' AS x", ["1:28 UNSUPPORTED_SYNTAX"]),
+        ("SELECT 'a' LIKE ANY ('b') AS x", ["1:8 UNSUPPORTED_SYNTAX"]),
+        ("SELECT TRIM('x' FROM 'xa') AS x", ["1:13 UNSUPPORTED_SYNTAX"]),
+        ("SELECT 1 & 2 AS x", ["1:8 UNSUPPORTED_SYNTAX"]),
+        ("SELECT +1 AS x", ["1:9 UNSUPPORTED_SYNTAX"]),
+        (f"SELECT * EXCEPT (id) {O}", ["1:18 UNSUPPORTED_SYNTAX"]),
+        ("SELECT true = 1 < 2 AS x", ["1:15 AMBIGUOUS_PRECEDENCE"]),
+        ("SELECT true = 1 IN (1) AS x", ["1:15 AMBIGUOUS_PRECEDENCE"]),
+        ("SELECT NOT 1 = 2 IS NULL AS x", ["1:12 AMBIGUOUS_PRECEDENCE"]),
+        ("SELECT DATE '2024-01-01'::timestamp AS x", ["1:13 AMBIGUOUS_PRECEDENCE"]),
+        ("WITH a AS (SELECT 1 AS x), a AS (SELECT 2 AS x) SELECT x FROM a", ["1:28 DUPLICATE_NAME"]),
+        ("SELECT id FROM", ["1:11 SYNTAX"]),
+        ("SELECT 1 AS a; SELECT 2 AS b", ["1:14 SYNTAX"]),
+        ("SELECT 'open", ["1:8 SYNTAX"]),
+        ("DROP TABLE x", ["1:12 SYNTAX"]),
+        ("", ["1:1 SYNTAX"]),
+    ],
+)
+def test_code_and_place(text: str, expected: list[str]) -> None:
+    found = reasons(text)
+    assert [f"{reason.line}:{reason.column} {reason.code}" for reason in found] == expected
+    for reason in found:
+        assert reason.message and reason.hint
+
+
+def test_every_part_is_heard() -> None:
+    text = f"WITH a AS (SELECT rand() AS r), b AS (SELECT nope {O})\nSELECT a.r, b.nope FROM a, b\nORDER BY 1"
+    assert [reason.code for reason in reasons(text)] == ["NON_DETERMINISTIC", "UNKNOWN_COLUMN", "ORDER_BY"]
+
+
+def test_an_unknown_column_lists_those_there_are() -> None:
+    (reason,) = reasons("SELECT nam FROM crm.customers c")
+    assert reason.hint == "there are: c.id, c.Name"
+    (reason,) = reasons("SELECT id FROM crm.customer")
+    assert reason.message == "no table of source crm 'customer'; there are: Customers"
+    (reason,) = reasons("SELECT uper('a') AS a")
+    assert "upper" in reason.hint
+
+
+def test_it_crosses_process_borders() -> None:
+    with pytest.raises(Refused) as refused:
+        resolve("SELECT rand() AS r", CATALOG, "v")
+    copy = pickle.loads(pickle.dumps(refused.value))
+    assert (copy.reasons, copy.message, copy.code) == (
+        refused.value.reasons,
+        refused.value.message,
+        "NON_DETERMINISTIC",
+    )
+
+
+def test_depth_is_refused_not_a_crash() -> None:
+    deep = "SELECT " + "(" * 3000 + "1" + ")" * 3000 + " AS x"
+    assert reasons(deep)[0].code in ("TOO_DEEP", "SYNTAX")
