@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, settings
 _SLOW = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much)
 
 settings.register_profile(
-    "modest", max_examples=80, deadline=None, print_blob=True, suppress_health_check=_SLOW
+    "modest", max_examples=50, deadline=None, print_blob=True, suppress_health_check=_SLOW
 )
 settings.register_profile(
     "long", max_examples=2000, deadline=None, print_blob=True, suppress_health_check=_SLOW

@@ -84,7 +84,9 @@ schemas = st.lists(st.sampled_from(TYPES), min_size=1, max_size=4).map(
 
 @st.composite
 def signed_bags(draw: st.DrawFn, schema: Schema) -> Bag:
-    counts = draw(st.lists(st.tuples(st.tuples(*(values(c.type) for c in schema)), st.integers(-2, 2))))
+    counts = draw(
+        st.lists(st.tuples(st.tuples(*(values(c.type) for c in schema)), st.integers(-2, 2)), max_size=4)
+    )
     return Bag(counts)
 
 

@@ -116,7 +116,7 @@ def _value(plan: Plan, world: World) -> Bag:
 def test_nodes_of_one_input_are_linear(data: st.DataObject) -> None:
     world = data.draw(worlds())
     a, b = _signed(data, world), _signed(data, world)
-    plan = data.draw(plans(world, 3, "scan select project union negate"))
+    plan = data.draw(plans(world, 2, "scan select project union negate"))
     assert _value(plan, _sum(a, b)) == _value(plan, a) + _value(plan, b)
     assert _value(Join((plan,)), a) == _value(plan, a)
 
@@ -160,7 +160,7 @@ def test_a_self_join_of_a_sum_has_four_terms(data: st.DataObject) -> None:
 @given(st.data())
 def test_normal_form_means_the_same(data: st.DataObject) -> None:
     world = data.draw(worlds())
-    plan = data.draw(plans(world, 4, "scan values filter select project columns join join union negate"))
+    plan = data.draw(plans(world, 3, "scan values filter select project columns join join union negate"))
     normal = normalize(plan)
     assert normal.schema.columns == plan.schema.columns
     assert _value(normal, world) == _value(plan, world)
@@ -177,7 +177,7 @@ def test_normal_form_of_nested_joins_means_the_same(case: tuple[Plan, World]) ->
 def test_normal_form_has_one_shape(data: st.DataObject) -> None:
     """Under a join or a filter there is no projection and no join; every condition is one conjunct."""
     world = data.draw(worlds())
-    normal = normalize(data.draw(plans(world, 4, "scan filter project columns join join union")))
+    normal = normalize(data.draw(plans(world, 3, "scan filter project columns join join union")))
     for node in walk(normal):
         match node:
             case Project(source):

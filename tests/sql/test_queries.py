@@ -82,6 +82,7 @@ def test_a_long_list_stays_shallow() -> None:
         ("substring('hello', 2)", "ello"),
         ("substring('hello', -3, 2)", "ll"),
         ("NOT 1 = 2", True),
+        ("NOT 1 = 2 IS NULL", True),
         ("!(1 = 2) AND false", False),
         ("-128Y", -128),
         ("-9223372036854775808", -(2**63)),

@@ -23,7 +23,7 @@ def test_a_file_of_two_views() -> None:
     assert facts.select == "\nSELECT ';' AS semi, `a;b` /* ; */ FROM shop.orders -- ; here\n"
     assert (odd.name, dict(odd.options), odd.select, odd.line) == ("odd name", {}, " select 1 as x", 7)
     assert text[text.index(odd.select) :] == odd.select
-    assert (odd.select_line, odd.select_column) == (7, 46)
+    assert (odd.select_line, odd.select_column) == (7, 39)
 
 
 def test_nothing_is_no_views() -> None:
@@ -52,7 +52,7 @@ HEAD = "CREATE MATERIALIZED VIEW v "
         ("CREATE MATERIALIZED VIEW `a/b` AS SELECT 1", "f:1:26", "cannot be a view's name"),
         ("CREATE MATERIALIZED VIEW __v AS SELECT 1", "f:1:26", "cannot be a view's name"),
         ("CREATE MATERIALIZED VIEW 'v' AS SELECT 1", "f:1:26", "no name"),
-        ("CREATE MATERIALIZED VIEW", "f:1:22", "no name"),
+        ("CREATE MATERIALIZED VIEW", "f:1:21", "no name"),
         (HEAD + "SELECT 1", "f:1:28", "AS is missing"),
         (HEAD + "AS ;", "f:1:31", "no query"),
         (HEAD + "AS", "f:1:28", "no query"),

@@ -27,13 +27,14 @@ Read = Callable[[], Iterator[pa.RecordBatch]]
 
 @dataclass(frozen=True)
 class Staged:
-    """Signed rows in files. Column c<i> of the files holds the relation's column `positions[i]`."""
+    """Signed rows in files. Column c<i> of the files holds the relation's column `positions[i]`.
+    `plain` means that every count is one: the rows are a state, copy by copy."""
 
     files: tuple[Path, ...]
     positions: tuple[int, ...]
     types: tuple[Type, ...]
     rows: int
-    has_leaving: bool
+    plain: bool
     small: bool
 
     def distinct(self, position: int) -> pa.Array:
@@ -56,16 +57,31 @@ def stage(
         rows += batch.num_rows
         if rows > DRIVER_ROWS:
             return _by_task(engine(), read, positions, types, folder)
+    table = _netted(pa.Table.from_batches(batches, schema))
     files: tuple[Path, ...] = ()
-    leaving = False
-    if rows:
+    if table.num_rows:
         folder.mkdir(parents=True)
         path = folder / "part-0.parquet"
-        table = pa.Table.from_batches(batches, schema)
-        leaving = pc.min(table.column(COUNT)).as_py() < 0
         pq.write_table(table, path)
         files = (path,)
-    return Staged(files, tuple(positions), tuple(types), rows, leaving, small=True)
+    return Staged(files, tuple(positions), tuple(types), table.num_rows, _all_one(table), small=True)
+
+
+def _netted(table: pa.Table) -> pa.Table:
+    """Rows that cancel are gone, so that no expression is evaluated on a row that neither state has."""
+    if _all_one(table):
+        return table
+    columns = [name for name in table.column_names if name != COUNT]
+    if not columns:
+        return table
+    grouped = table.group_by(columns).aggregate([(COUNT, "sum")])
+    counts = grouped.column(f"{COUNT}_sum")
+    netted = grouped.select(columns).append_column(table.schema.field(COUNT), counts)
+    return netted.filter(pc.not_equal(counts, 0)).cast(table.schema)
+
+
+def _all_one(table: pa.Table) -> bool:
+    return bool(table.num_rows == 0 or pc.all(pc.equal(table.column(COUNT), 1)).as_py())
 
 
 def _by_task(
@@ -85,18 +101,16 @@ def _by_task(
         tuple(positions),
         tuple(types),
         sum(footer.num_rows for footer in footers),
-        any(_least_count(footer) < 0 for footer in footers),
+        all(_counts_one(footer) for footer in footers),
         small=False,
     )
 
 
-def _least_count(footer: pq.FileMetaData) -> int:
-    """The least signed count of a file, from its statistics; an unknown one counts as leaving."""
+def _counts_one(footer: pq.FileMetaData) -> bool:
+    """Whether a file's statistics show that every count is one; what they do not show is not so."""
     place = footer.schema.names.index(COUNT)
-    least = 0
     for group in range(footer.num_row_groups):
         statistics = footer.row_group(group).column(place).statistics
-        if statistics is None or not statistics.has_min_max:
-            return -1
-        least = min(least, statistics.min)
-    return least
+        if statistics is None or not statistics.has_min_max or (statistics.min, statistics.max) != (1, 1):
+            return False
+    return True

@@ -161,12 +161,12 @@ class Binder:
 
         return map_scans(term, rename), tables
 
-    def has_leaving(self, plan: Plan, scans: Sequence[Scan]) -> bool:
-        """Whether any state of this plan still holds rows that cancel."""
-        return any(
-            bool(self.upstream[scan.relation].after.changes)
+    def plain(self, scans: Sequence[Scan]) -> bool:
+        """Whether all these states count every row once, so that their join does too."""
+        return all(
+            not self.upstream[scan.relation].after.changes
             if scan.relation in self.upstream
-            else self.reads.state(scan.relation).has_leaving
+            else self.reads.state(scan.relation).plain
             for scan in scans
         )
 

@@ -25,6 +25,7 @@ from stillframe.algebra.arrow import COUNT
 from stillframe.change import at, change_of, columns_read, merged, terms
 from stillframe.engine import (
     Engine,
+    EngineError,
     Tables,
     canonical_sql,
     consolidated_sql,
@@ -266,6 +267,12 @@ class _Work:
                     outcome = self._incremental(view, former)
                 except NeedsFull as need:
                     reason = need.message
+                except EngineError as error:
+                    # A term may meet rows side by side that no state of the sources had together. Whether
+                    # the view itself can be evaluated, only the view itself tells.
+                    if error.code != EngineError.code:
+                        raise
+                    reason = "INCREMENTAL_FAILED"
                 else:
                     reason = None
             if reason is not None:
@@ -345,7 +352,7 @@ class _Work:
             binder = Binder(self.reads, tables, self.session.lake.path, {}, upstream)
             query = canonical_sql(self._query((plan,), binder), view.schema.types)
             width = len(view.schema)
-            if binder.has_leaving(plan, scans(plan)):
+            if not binder.plain(scans(plan)):
                 query = repeated_sql(consolidated_sql(query, width), width)
             files = self._write(view, named_sql(query, view.schema.names, count=False), "data")
         rows = sum(file.rows for file in files)

@@ -175,7 +175,7 @@ class _Recomputation:
             self._verifier.engine, read, positions, schema.types, self._folder / str(len(self._names))
         )
         query = f"SELECT * FROM {self._tables.staged(staged, schema)}"
-        if staged.has_leaving:
+        if not staged.plain:
             query = repeated_sql(
                 consolidated_sql(canonical_sql(query, schema.types), len(schema)), len(schema)
             )

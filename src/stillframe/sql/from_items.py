@@ -94,10 +94,8 @@ class FromItems(ABC):
         """Note each clause that is not maintained; what is left over beyond those stops."""
         for clause, (code, message, hint) in _CLAUSES.items():
             value = node.args.get(clause)
-            if value:
-                place = value[0] if isinstance(value, list) else value
-                if clause == "distinct" and not isinstance(place, exp.Expr):
-                    place = node
+            place = value[0] if isinstance(value, list) and value else value
+            if isinstance(place, exp.Expr):
                 self.complaints.note(place, code, message, hint)
         self.complaints.only(node, *understood, *_CLAUSES)
 

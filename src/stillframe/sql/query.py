@@ -94,7 +94,9 @@ class _Queries(FromItems):
         if clause is None:
             return self
         if clause.args.get("recursive"):
-            self.complaints.stop(clause, "RECURSION", "recursion is not supported", "")
+            self.complaints.stop(
+                clause, "RECURSION", "recursion is not supported", "write out the levels there are"
+            )
         self.complaints.only(clause, "expressions")
         known: dict[str, Query | None] = dict(self.ctes)
         own: set[str] = set()
@@ -102,7 +104,7 @@ class _Queries(FromItems):
             name = cte.alias.lower()
             if name in own:
                 self.complaints.stop(
-                    cte.args["alias"], "DUPLICATE_NAME", f"{cte.alias} is defined twice in WITH"
+                    cte.args["alias"], "DUPLICATE_NAME", f"{cte.alias} is defined twice in WITH", "rename one"
                 )
             own.add(name)
             try:
