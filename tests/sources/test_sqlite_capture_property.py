@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 from sqlite_world import World
@@ -130,5 +131,13 @@ STEPS = st.lists(
 @settings(max_examples=250, deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
 @given(shapes(), STEPS)
 def test_log_sum_is_state_difference(ddl: list[str], script: list[str]) -> None:
+    note(";\n".join([*ddl, *script]))
+    play(ddl, script)
+
+
+@pytest.mark.long
+@settings(max_examples=4000, deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
+@given(shapes(), STEPS)
+def test_log_sum_is_state_difference_long(ddl: list[str], script: list[str]) -> None:
     note(";\n".join([*ddl, *script]))
     play(ddl, script)

@@ -17,7 +17,7 @@ def _schema(**columns: Type) -> Schema:
 
 
 CUSTOMERS = _schema(id=INT, Name=STRING)
-ORDERS = _schema(id=INT, customer_id=INT, amount=decimal(10, 2), placed=DATE, at=TIMESTAMP)
+ORDERS = _schema(id=INT, customer_id=INT, amount=decimal(10, 2), placed=DATE, stamp=TIMESTAMP)
 BIG = _schema(id=INT, total=BIGINT)
 
 CATALOG = Names(

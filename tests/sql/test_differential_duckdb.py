@@ -67,14 +67,14 @@ EXPRESSIONS = """
     month(placed)
     day(placed)
     quarter(placed)
-    hour(at)
-    minute(at)
+    hour(stamp)
+    minute(stamp)
     extract(year FROM placed)
     placed + 30
     placed - 1
     placed = DATE '2024-01-31'
-    placed > DATE '2024-01-01' AND at < TIMESTAMP '2024-02-01 00:00:00'
-    placed < at
+    placed > DATE '2024-01-01' AND stamp < TIMESTAMP '2024-02-01 00:00:00'
+    placed < stamp
     (id > 1) = (amount > 6)
     true AND NULL
     false AND NULL
@@ -88,14 +88,14 @@ EXPRESSIONS = """
 
 QUERIES = """
     SELECT o.id, c.name FROM shop.orders o JOIN crm.customers c ON c.id = o.customer_id
-    SELECT customers.id, amount FROM crm.customers, shop.orders WHERE customers.id = customer_id AND amount > 6
+    SELECT customers.id, amount FROM crm.customers, shop.orders WHERE customers.id = customer_id
     SELECT * FROM crm.customers
     SELECT c.* FROM crm.customers c CROSS JOIN big_orders
     SELECT id, total, amount FROM big_orders JOIN shop.orders USING (id)
     SELECT x.id AS a, y.id AS b FROM crm.customers x JOIN crm.customers y ON x.id <= y.id
     SELECT id FROM crm.customers UNION ALL SELECT id FROM shop.orders UNION ALL SELECT id FROM big_orders
     SELECT id, amount FROM shop.orders UNION ALL SELECT id, total FROM big_orders
-    WITH r AS (SELECT id, amount FROM shop.orders WHERE amount IS NOT NULL) SELECT a.id, b.amount FROM r a, r b
+    WITH r AS (SELECT id, amount FROM shop.orders WHERE id < 3) SELECT a.id, b.amount FROM r a, r b
     WITH r(k) AS (SELECT id FROM crm.customers), s AS (SELECT k + 1 AS k FROM r) SELECT k FROM s WHERE k > 11
     SELECT t.n FROM (SELECT id + 1 AS n FROM shop.orders) t WHERE t.n > 2
     SELECT v.a, v.b FROM (VALUES (1, 'x'), (2, NULL)) v(a, b)

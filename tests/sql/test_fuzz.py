@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -13,37 +14,14 @@ from stillframe.algebra import Project
 from stillframe.errors import ProjectError
 from stillframe.sql import Refused, parse_views, resolve
 
-TEXTS = [
-    "SELECT o.id, c.name, amount * 2 AS a FROM shop.orders o JOIN crm.customers c ON c.id = o.customer_id",
-    "WITH p(a, b) AS (SELECT id, name FROM crm.customers) SELECT p.a, q.b FROM p, p q WHERE p.a = q.a",
-    "SELECT CASE WHEN amount > 1.5 THEN 'x' ELSE upper('y') END AS c, CAST(id AS STRING) AS s FROM shop.orders",
-    "SELECT * FROM (SELECT id, total FROM big_orders UNION ALL SELECT 1, 2L) t(x, y) JOIN (VALUES (1)) v(x) USING (x)",
-    "SELECT DATE '2024-01-01' + 1 AS d, -128Y AS t, X'1F' AS b, 'it''s' || \"q\" AS s, .5 AS h, NOT 1 IN (2) AS n",
-    "SELECT substring(name FROM 2 FOR 3) AS a, TRIM(BOTH ' ' FROM name) AS b, EXTRACT(YEAR FROM DATE '2024-01-01') AS c,"
-    " name LIKE 'a\\\\%' AS d, id BETWEEN 1 AND 2 AS e, id IS NOT DISTINCT FROM 3 AS f FROM crm.customers",
-]
-PIECES = [
-    *"()[]{},.;:'\"`*+-/%=<>!|&~?@$#\\ \n0aLé",
-    *["SELECT", "FROM", "WHERE", "JOIN", "ON", "USING", "AS", "WITH", "UNION", "ALL", "CASE", "WHEN", "END", "CAST", "NULL", "NOT", "IN", "IS", "LIKE", "OVER", "VALUES"],
-    *["LATERAL", "GROUP", "BY", "ORDER", "LIMIT", "DISTINCT", "INTERVAL", "EXTRACT", "TRIM", "DATE", "STRUCT", "MAP", "ARRAY", "FILTER", "ESCAPE", "EXISTS"],
-    *[
-        "-- x\n",
-        "/*",
-        "*/",
-        "::",
-        "||",
-        "<=>",
-        "->",
-        "=>",
-        "|>",
-        "count(*)",
-        "1e400",
-        "9" * 40,
-        "t.*",
-        "x -> x",
-        "DECIMAL(1,2)",
-    ],
-]
+TEXTS = (Path(__file__).parent / "fuzz_texts.txt").read_text(encoding="utf-8").splitlines()
+WORDS = """
+    SELECT FROM WHERE JOIN ON USING AS WITH UNION ALL CASE WHEN END CAST NULL NOT IN IS LIKE OVER VALUES
+    LATERAL GROUP BY ORDER LIMIT DISTINCT INTERVAL EXTRACT TRIM DATE STRUCT MAP ARRAY FILTER ESCAPE EXISTS
+    :: || <=> -> => |> count(*) 1e400 t.* x->x DECIMAL(1,2) /* */ 9999999999999999999999999999999999999999999
+"""
+PIECES = [*"()[]{},.;:'\"`*+-/%=<>!|&~?@$#\\ \n0aLé", *WORDS.split(), "-- x\n"]
+FILE_PIECES = [*PIECES, "CREATE MATERIALIZED VIEW v ", "WITH (", "algorithm = 'x'", ") AS "]
 
 
 def mutated(chance: random.Random) -> str:
@@ -77,12 +55,7 @@ def test_mutations_resolve_or_are_refused(seed: int) -> None:
             pytest.fail(f"seed {seed}: {type(error).__name__}: {error}\n{text}")
 
 
-@given(
-    st.lists(
-        st.sampled_from([*PIECES, "CREATE MATERIALIZED VIEW v ", "WITH (", "algorithm = 'x'", ") AS "]),
-        max_size=12,
-    )
-)
+@given(st.lists(st.sampled_from(FILE_PIECES), max_size=12))
 def test_files_parse_or_are_refused(pieces: list[str]) -> None:
     text = "".join(pieces)
     try:

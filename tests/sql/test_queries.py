@@ -37,7 +37,7 @@ D = Decimal
             [(D("10.00"), D("11.00"))],
         ),
         ("SELECT placed + 1 AS next FROM shop.orders WHERE id = 1", [(date(2024, 2, 1),)]),
-        ("SELECT id FROM shop.orders WHERE at < '2024-02-01' AND placed >= '2024-01-31'", [(1,)]),
+        ("SELECT id FROM shop.orders WHERE stamp < '2024-02-01' AND placed >= '2024-01-31'", [(1,)]),
         ("SELECT id FROM shop.places", [(1,)]),
         ("SELECT 1 AS x WHERE false", []),
     ],

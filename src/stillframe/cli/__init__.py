@@ -1,0 +1,1 @@
+"""The command line: arguments to one library call, results to text or one JSON document."""

@@ -69,6 +69,7 @@ class Warehouse:
         self._engine = engine
         self._engine_is_mine = engine is None
         self._engine_lock = threading.Lock()
+        self._times: dict[int, datetime] = {}
         self._definitions: tuple[object, Definitions] | None = None
         self.sources: dict[str, Source] = {
             source: open_source(source, config.url, capture_limit=config.capture_limit, base=project.root)
@@ -181,7 +182,7 @@ class Warehouse:
             session = self._session()
             session.recover()
             result = session.run(views or None, full=full)
-        self.settle_due(everything=settle)
+        self.settle_due(result.frame, everything=settle)
         return result
 
     def refresh(self, *views: str, full: bool = False, settle: bool = False) -> Frame:
@@ -189,25 +190,23 @@ class Warehouse:
         next frame."""
         return self.maintain(views, full=full, settle=settle).frame
 
-    def settle_due(self, *, everything: bool = False) -> None:
+    def settle_due(self, frame: Frame | None = None, *, everything: bool = False) -> None:
         """Fold change files into plain tables where the bound is reached (or everywhere)."""
-        frame = self.lake.newest()
-        for name in list(frame.views) if frame else []:
-            frame = self.lake.newest()
-            view = frame.views.get(name) if frame else None
-            if (
-                frame
-                and view
-                and view.changes
-                and (everything or due(view, self.project.settle, self._published))
-            ):
-                settle(self.lake, self.engine, frame, name, self.observe)
+        frame = frame or self.lake.newest()
+        for name in frame.views if frame else ():
+            assert frame is not None
+            view = frame.views[name]
+            if view.changes and (everything or due(view, self.project.settle, self._published)):
+                frame = settle(self.lake, self.engine, frame, name, self.observe) or self.frame()
 
     def _published(self, number: int) -> datetime | None:
-        try:
-            return datetime.fromisoformat(self.lake.frame(number).published_at)
-        except LakeError:
-            return None
+        """When a frame was published; None where it is forgotten."""
+        if number not in self._times:
+            try:
+                self._times[number] = datetime.fromisoformat(self.lake.frame(number).published_at)
+            except LakeError:
+                return None
+        return self._times[number]
 
     def moved(self) -> bool:
         """Whether any source has committed changes that the newest frame does not show, or a view is new."""
@@ -308,7 +307,7 @@ class Warehouse:
         with engine_errors():
             for name, state in self.frame(frame).views.items():
                 if state.vector is not None:
-                    content(session, self.lake.path, state).createOrReplaceTempView(f"`{name}`")
+                    content(session, self.lake.path, state).createOrReplaceTempView(name)
             return session.sql(sql)
 
     def frames(self, limit: int | None = None) -> list[Frame]:

@@ -164,7 +164,8 @@ def _timestamp(value: str, _: Type) -> datetime:
 
 
 def _decimal(value: int | float | str, type_: Type) -> Decimal:
-    text = value if isinstance(value, str) else repr(value)
+    # SQLite keeps such columns as floats; the fifteen digits it prints are the number that was meant.
+    text = f"{value:.15g}" if isinstance(value, float) else str(value)
     if not _NUMBER.fullmatch(text):
         raise ValueError
     number = Decimal(text)

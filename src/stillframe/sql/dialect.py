@@ -7,6 +7,7 @@ and TRY_CAST stay apart, and nodes carry the place where they begin.
 
 from __future__ import annotations
 
+import logging
 from typing import Any, ClassVar
 
 from sqlglot import exp
@@ -16,10 +17,14 @@ from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from stillframe.sql.reasons import Reason, Refused, Text
+from stillframe.sql.slips import slip
 
 COMMA_JOIN = "comma_join"
 TYPED_LITERAL = "typed_literal"
 UNARY_PLUS = "unary +"
+
+
+logging.getLogger("sqlglot").setLevel(logging.ERROR)  # what it warns of is refused here, with a place
 
 
 class _ViewParser(SparkParser):
@@ -124,6 +129,9 @@ def parse(text: str) -> exp.Expr:
             hint = "write the query with SELECT … FROM … WHERE"
             reason = source.reason("PIPE_SYNTAX", "|> is not supported", hint, token.start, token.end + 1)
             raise Refused([reason])
+    found = slip(text, tokens)
+    if found is not None:
+        raise Refused([found])
     if not tokens:
         raise Refused([source.reason("SYNTAX", "there is no query", "write SELECT …", 0, 0)])
     try:

@@ -1,0 +1,90 @@
+"""`stillframe VERB`: from arguments to an exit status."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from stillframe.cli import demo, maintaining, planning, reading, scaffold
+from stillframe.cli.arguments import parser
+from stillframe.cli.output import Output
+from stillframe.errors import StillframeError
+from stillframe.runtime import Warehouse, open_project
+
+DEBUG = "STILLFRAME_DEBUG"
+INTERRUPTED = 130
+
+Verb = Callable[[Warehouse, argparse.Namespace, Output], int]
+
+WITH_PROJECT: dict[str, Verb] = {
+    "check": planning.check,
+    "plan": planning.plan,
+    "verify": planning.verify,
+    "attach": maintaining.attach,
+    "detach": maintaining.detach,
+    "refresh": maintaining.refresh,
+    "run": maintaining.run,
+    "drop": maintaining.drop,
+    "rename": maintaining.rename,
+    "compact": maintaining.compact,
+    "vacuum": maintaining.vacuum,
+    "status": reading.status,
+    "show": reading.show,
+    "query": reading.query,
+    "frames": reading.frames,
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    output = Output(as_json=False)
+    try:
+        options = parser().parse_args(arguments)
+        output = Output(as_json=getattr(options, "json", False) or getattr(options, "format", "") == "json")
+        status = _dispatch(options, output)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        return _nobody_reads()
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except StillframeError as error:
+        if os.environ.get(DEBUG):
+            traceback.print_exc()
+        output.error(error)
+        return error.exit_status
+    except Exception as error:
+        return _unexpected(error, output)
+    return status
+
+
+def _dispatch(options: argparse.Namespace, output: Output) -> int:
+    if options.verb == "init":
+        return scaffold.init(options, output)
+    if options.verb == "demo":
+        return demo.demo(options, output)
+    with open_project(getattr(options, "project", ".")) as warehouse:
+        return WITH_PROJECT[options.verb](warehouse, options, output)
+
+
+def _nobody_reads() -> int:
+    """`| head` has seen enough. What Python still holds for stdout goes nowhere, without complaint."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+def _unexpected(error: BaseException, output: Output) -> int:
+    if os.environ.get(DEBUG):
+        traceback.print_exc()
+        return 1
+    first: Any = (str(error).splitlines() or [""])[0]
+    code = "IO" if isinstance(error, OSError) else "UNEXPECTED"
+    hint = f"set {DEBUG}=1 and run it again for the traceback"
+    output.error(StillframeError(f"{type(error).__name__}: {first}", hint=hint, code=code))
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
