@@ -10,6 +10,6 @@ settings.register_profile(
     "modest", max_examples=50, deadline=None, print_blob=True, suppress_health_check=_SLOW
 )
 settings.register_profile(
-    "long", max_examples=2000, deadline=None, print_blob=True, suppress_health_check=_SLOW
+    "long", max_examples=600, deadline=None, print_blob=True, suppress_health_check=_SLOW
 )
 settings.load_profile("long" if os.environ.get("STILLFRAME_LONG") == "1" else "modest")

@@ -56,19 +56,23 @@ def loop(wh: Warehouse, rounds: int) -> dict[str, Any]:
     return {"rounds": done}
 
 
-def contend(wh: Warehouse, rounds: int, polite: bool, rng: random.Random) -> dict[str, Any]:
-    """Refresh against others. The rude do not queue at the lock: only the commit keeps them apart."""
-    frames, busy = [], 0
-    for _ in range(rounds):
+def contend(wh: Warehouse, frames: int, polite: bool, rng: random.Random) -> dict[str, Any]:
+    """Refresh against others until so many frames are made. The rude do not queue at the lock: only the
+    commit keeps them apart."""
+    made: list[int] = []
+    busy = 0
+    while not (wh.project.root / "go").exists():
+        time.sleep(0.01)
+    while len(made) < frames and busy < 2000:
         try:
             if polite:
-                frames.append(wh.maintain(wait=rng.choice([0.0, 0.05, 30.0])).frame.number)
+                made.append(wh.maintain(wait=rng.choice([0.0, 0.05, 30.0])).frame.number)
             else:
-                frames.append(wh._session().run().frame.number)
+                made.append(wh._session().run().frame.number)
         except Busy:
             busy += 1
-            time.sleep(rng.random() * 0.05)
-    return {"frames": frames, "busy": busy}
+            time.sleep(rng.random() * 0.1)
+    return {"frames": made, "busy": busy}
 
 
 def write(path: Path, name: str, changes: int, pause: float) -> dict[str, Any]:

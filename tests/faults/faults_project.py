@@ -181,7 +181,9 @@ class FaultsProject:
         for source in DDL:
             view = f"{source}_events"
             journal = self.query(source, "SELECT n, low, high, changes FROM journal ORDER BY low")
-            assert all(a[2] == b[1] for a, b in zip(journal, journal[1:], strict=False)), "a log row unclaimed"
+            assert all(a[2] == b[1] for a, b in zip(journal, journal[1:], strict=False)), (
+                "a log row unclaimed"
+            )
             ends = {high for _, _, high, _ in journal}
             last = -1
             for frame in reversed(frames if frames is not None else self.lake.history()):
@@ -189,13 +191,21 @@ class FaultsProject:
                 assert state.vector is not None
                 position = state.vector[source]["position"]
                 assert position >= last, "a frame went back"
-                assert position in ends or position <= min((low for _, low, _, _ in journal), default=position)
+                assert position in ends or position <= min(
+                    (low for _, low, _, _ in journal), default=position
+                )
                 shown = {n for n, _ in self.content(state)}
                 logged = {n for n, _, high, _ in journal if high <= position}
                 before = {n for (n,) in self.query(source, "SELECT n FROM events WHERE writer = 'before'")}
-                assert shown == logged | before, (frame.number, source, sorted(shown ^ (logged | before))[:10])
+                assert shown == logged | before, (
+                    frame.number,
+                    source,
+                    sorted(shown ^ (logged | before))[:10],
+                )
                 if last >= 0:
-                    covered[source] += sum(c for _, low, high, c in journal if last <= low and high <= position)
+                    covered[source] += sum(
+                        c for _, low, high, c in journal if last <= low and high <= position
+                    )
                 last = position
             covered["changes"] += sum(changes for _, _, high, changes in journal if high <= last)
         return dict(covered)
@@ -290,7 +300,8 @@ def fill(root: Path, rng: random.Random) -> None:
             [(i, rng.randint(1, CUSTOMERS), rng.randint(0, 50)) for i in range(1, 201)],
         )
         con.executemany(
-            "INSERT INTO items VALUES (?, ?)", [(rng.randint(1, 200), f"s{rng.randint(0, 3)}") for _ in range(200)]
+            "INSERT INTO items VALUES (?, ?)",
+            [(rng.randint(1, 200), f"s{rng.randint(0, 3)}") for _ in range(200)],
         )
         con.execute("INSERT INTO events (writer) VALUES ('before')")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+from collections import Counter
 from datetime import timedelta
 
 import pytest
@@ -13,8 +15,6 @@ pytestmark = pytest.mark.engine
 
 
 def step(project: FaultsProject, seed: int) -> None:
-    import random
-
     for source in ("shop", "crm"):
         writer = Writer(project.root / f"{source}.db", f"{source}{seed}", random.Random(seed))
         for _ in range(5):
@@ -23,8 +23,6 @@ def step(project: FaultsProject, seed: int) -> None:
 
 
 def bag(frame):
-    from collections import Counter
-
     return Counter(tuple(row) for row in frame.collect())
 
 

@@ -134,6 +134,8 @@ ORDERS = "FROM shop.orders"
         ("SELECT concat('a' AS ) AS a", ["1:22 SYNTAX"]),
         ("SELECT AS 1 AS a", ["1:8 SYNTAX"]),
         ("SELECT 1 AS 'a'", ["1:13 SYNTAX"]),
+        ("SELECT 1 BETWEEN 0 5 AS a", ["1:10 SYNTAX"]),
+        ("SELECT id FROM (VALUES (1)) (id)", ["1:30 SYNTAX"]),
         ("SELECT INT '5' AS a", ["1:12 BAD_LITERAL"]),
         ("SELECT 1 AS a; SELECT 2 AS b", ["1:14 SYNTAX"]),
         ("SELECT 'open", ["1:8 SYNTAX"]),

@@ -99,10 +99,14 @@ def parser() -> argparse.ArgumentParser:
     add("--dir", metavar="DIR", help="where the demo's project is made (a temporary folder)")
     add("--engine", choices=["spark", "sail"], default="spark", help="what computes (spark)")
 
-    add = verb("check", "say for each view whether and how it can be maintained", "stillframe check --offline")
+    add = verb(
+        "check", "say for each view whether and how it can be maintained", "stillframe check --offline"
+    )
     add("--offline", action="store_true", help="use the stored schemas; no source is needed")
 
-    add = verb("plan", "show the change plan a refresh of a view runs", "stillframe plan order_facts --svg p.svg")
+    add = verb(
+        "plan", "show the change plan a refresh of a view runs", "stillframe plan order_facts --svg p.svg"
+    )
     add("view", metavar="VIEW")
     add(
         "--expression",
@@ -124,7 +128,9 @@ def parser() -> argparse.ArgumentParser:
     add("--full", action="store_true", help="recompute instead of following the changes")
     add("--settle", action="store_true", help="wait until other engines see the new frame too")
 
-    add = verb("run", "refresh until stopped; Ctrl-C or SIGTERM ends after the frame in hand", "stillframe run")
+    add = verb(
+        "run", "refresh until stopped; Ctrl-C or SIGTERM ends after the frame in hand", "stillframe run"
+    )
     add("--every", default="1s", metavar="TIME", help="how often to look for changes (1s)")
 
     add = verb("status", "show frames, lag, logs and what was verified", "stillframe status --watch")
@@ -145,7 +151,9 @@ def parser() -> argparse.ArgumentParser:
     add("--frame", type=_count, metavar="N", help="an older frame (the newest)")
     add("--format", choices=["table", "csv", "json"], default="table")
 
-    add = verb("frames", "list the frames there are, with their source vectors", "stillframe frames --limit 5")
+    add = verb(
+        "frames", "list the frames there are, with their source vectors", "stillframe frames --limit 5"
+    )
     add("--limit", type=_count, default=0, metavar="N", help="only the newest N")
 
     add = verb(
@@ -156,7 +164,9 @@ def parser() -> argparse.ArgumentParser:
     add("views", nargs="*", metavar="VIEW")
     add("--frame", type=_count, metavar="N", help="an older frame (the newest)")
 
-    add = verb("drop", "forget a view: its text and its place in the next frame", "stillframe drop order_facts")
+    add = verb(
+        "drop", "forget a view: its text and its place in the next frame", "stillframe drop order_facts"
+    )
     add("view", metavar="VIEW")
 
     add = verb("rename", "give a view another name", "stillframe rename order_facts facts")

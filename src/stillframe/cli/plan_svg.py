@@ -68,9 +68,8 @@ def _row(row: list[tuple[list[str], str]], top: float, *, first: bool) -> list[s
     for position, (lines, colour) in enumerate(row):
         width = _width(lines)
         if position:
-            parts.append(
-                f'<text x="{x - _GAP / 2:.0f}" y="{middle + 5:.0f}" font-size="16" text-anchor="middle">⋈</text>'
-            )
+            place = f'x="{x - _GAP / 2:.0f}" y="{middle + 5:.0f}"'
+            parts.append(f'<text {place} font-size="16" text-anchor="middle">⋈</text>')
         parts.append(
             f'<rect x="{x:.0f}" y="{top}" width="{width:.0f}" height="{_BOX_HEIGHT}" rx="6" '
             f'fill="{colour}" stroke="#334155"/>'

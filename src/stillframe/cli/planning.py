@@ -25,7 +25,9 @@ def check(warehouse: Warehouse, options: argparse.Namespace, output: Output) -> 
     for name, view in views.items():
         if view["ok"]:
             how = "incrementally" if view["incremental"] else "by recomputing"
-            output.text(Text.assemble(("ok       ", "green"), f"{name}  {view['level']}, {view['algorithm']}, {how}"))
+            output.text(
+                Text.assemble(("ok       ", "green"), f"{name}  {view['level']}, {view['algorithm']}, {how}")
+            )
         for reason in view["reasons"]:
             _print_reason(name, reason, output)
     if not views:
@@ -40,7 +42,9 @@ def check(warehouse: Warehouse, options: argparse.Namespace, output: Output) -> 
 
 def _print_reason(name: str, reason: Mapping[str, Any], output: Output) -> None:
     place = f"views/{reason['file']}:{reason['line']}:{reason['column']}"
-    output.text(Text.assemble(("refused  ", "red"), f"{name}  {place}: {reason['code']}: {redact(reason['message'])}"))
+    output.text(
+        Text.assemble(("refused  ", "red"), f"{name}  {place}: {reason['code']}: {redact(reason['message'])}")
+    )
     if reason["text"]:
         output.say(f"         at: {reason['text']}")
     if reason["hint"]:
@@ -86,7 +90,9 @@ def plan_tree(found: Mapping[str, Any]) -> Tree:
     branch.add(Text(f"changes waiting: {pending or 'the view is not there yet'}"))
     others = root.add(Text("not taken"))
     for other in found["alternatives"]:
-        others.add(Text(f"{other['mode']}: {other['reads']} reads, {other['whole_reads']} whole; {other['why_not']}"))
+        others.add(
+            Text(f"{other['mode']}: {other['reads']} reads, {other['whole_reads']} whole; {other['why_not']}")
+        )
     return root
 
 
@@ -107,7 +113,9 @@ def verify(warehouse: Warehouse, options: argparse.Namespace, output: Output) ->
 
 
 def verification_table(found: Mapping[str, Verification]) -> Any:
-    made = table("view", "result", "frame", "rows", "missing", "extra", right=("frame", "rows", "missing", "extra"))
+    made = table(
+        "view", "result", "frame", "rows", "missing", "extra", right=("frame", "rows", "missing", "extra")
+    )
     for name, v in found.items():
         made.add_row(
             name,

@@ -71,9 +71,7 @@ def _name(folder: Path) -> str:
 
 
 def _make_databases(folder: Path) -> None:
-    orders = [
-        (n, 1 + n * 7 % len(CUSTOMERS), 1 + n * 3 % len(PRODUCTS), 1 + n % 4) for n in range(1, 31)
-    ]
+    orders = [(n, 1 + n * 7 % len(CUSTOMERS), 1 + n * 3 % len(PRODUCTS), 1 + n % 4) for n in range(1, 31)]
     customers = [(n + 1, name, CITIES[n % len(CITIES)]) for n, name in enumerate(CUSTOMERS)]
     products = [(n + 1, name, price) for n, (name, price) in enumerate(PRODUCTS)]
     with _database(folder / "shop.db", SHOP) as shop:

@@ -9,11 +9,12 @@ from stillframe.engine.plan_sql import (
     select_sql,
 )
 from stillframe.engine.scalar_sql import EngineRefused, ScalarWriter, identifier
-from stillframe.engine.session import Engine, EngineError, adopt, open_engine
+from stillframe.engine.session import ENGINE_LOST, Engine, EngineError, adopt, open_engine
 from stillframe.engine.stage import Read, Staged, stage
 from stillframe.engine.tables import Tables
 
 __all__ = [
+    "ENGINE_LOST",
     "Engine",
     "EngineError",
     "EngineRefused",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from stillframe.algebra.arrow import COUNT, internal_name
 from stillframe.algebra.schema import Schema
 from stillframe.algebra.types import Type
-from stillframe.engine.session import Engine, EngineError
+from stillframe.engine.session import ENGINE_LOST, Engine, EngineError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -74,10 +74,8 @@ def engine_errors() -> Iterator[None]:
     except PySparkException as error:
         raise _told(error) from error
     except Exception as error:  # a lost JVM or server surfaces as the transport's own exception
-        if type(error).__module__.split(".")[0] in ("py4j", "grpc"):
-            raise EngineError(
-                "the engine went away", detail=_first_line(error), code="ENGINE_LOST"
-            ) from error
+        if isinstance(error, ConnectionError) or type(error).__module__.split(".")[0] in ("py4j", "grpc"):
+            raise _lost(error) from error
         raise
 
 
@@ -87,7 +85,18 @@ def _told(error: Exception) -> EngineError:
         if f"{code}: " in text:  # raised by a source inside a task
             line = next(line for line in text.splitlines() if f"{code}: " in line)
             return EngineError(line.split(f"{code}: ", 1)[1].strip(), code=code)
+    if "UNAVAILABLE" in text and "Grpc" in type(error).__name__:
+        return _lost(error)
     return EngineError("the engine could not evaluate the view", detail=_first_line(error))
+
+
+def _lost(error: Exception) -> EngineError:
+    return EngineError(
+        "the engine went away; nothing was published",
+        detail=_first_line(error),
+        hint="start again: the next session continues where the last frame stands",
+        code=ENGINE_LOST,
+    )
 
 
 def _first_line(error: Exception) -> str:

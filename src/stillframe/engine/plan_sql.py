@@ -8,7 +8,7 @@ from stillframe.algebra import Filter, Join, Negate, Plan, Project, Scalar, Scan
 from stillframe.algebra.arrow import COUNT, internal_name
 from stillframe.algebra.scalar import refs
 from stillframe.change import join_order
-from stillframe.engine.scalar_sql import ScalarWriter, identifier, literal
+from stillframe.engine.scalar_sql import ONE_TASK, ScalarWriter, identifier, literal
 
 Leaf = Callable[[Scan], str]
 
@@ -65,7 +65,10 @@ def _block(plan: Plan, leaf: Leaf, writer: ScalarWriter) -> str:
         else [writer.text(scalar, column) for scalar in outputs]
     )
     columns = [f"{text} AS {internal_name(i)}" for i, text in enumerate(shown)]
-    sql = f"SELECT {', '.join([*columns, f'{count} AS {COUNT}'])} FROM {source}"
+    hint = ""
+    if isinstance(top, Join) and writer.one_task:
+        hint = f"/*+ SHUFFLE_HASH({', '.join(f't{place}' for place in range(len(top.inputs)))}) */ "
+    sql = f"SELECT {hint}{', '.join([*columns, f'{count} AS {COUNT}'])} FROM {source}"
     if where:
         sql += " WHERE " + " AND ".join(writer.text(predicate, column) for predicate in reversed(where))
     return sql
@@ -119,8 +122,10 @@ def _canonical(column: str) -> str:
     return f"CASE WHEN isnan({column}) THEN {nan} WHEN {column} = {zero} THEN {zero} ELSE {column} END"
 
 
-def consolidated_sql(query: str, width: int) -> str:
+def consolidated_sql(query: str, width: int, *, one_task: bool = False) -> str:
     """Equal rows added up; rows that cancel are gone."""
+    if one_task:
+        query = f"SELECT {ONE_TASK}* FROM ({query})"
     columns = ", ".join(internal_name(i) for i in range(width))
     grouped = f" GROUP BY {columns}" if width else ""
     return (

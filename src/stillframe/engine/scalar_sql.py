@@ -17,6 +17,7 @@ from stillframe.algebra import Call, Case, Cast, Literal, Ref, Scalar, Type
 from stillframe.errors import StillframeError
 
 _INFIX = {"+", "-", "*", "/", "%", "=", "<>", "<", "<=", ">", ">=", "<=>", "and", "or", "like", "div"}
+ONE_TASK = "/*+ COALESCE(1) */ "
 
 
 class EngineRefused(StillframeError):
@@ -27,9 +28,11 @@ class EngineRefused(StillframeError):
 
 @dataclass(frozen=True)
 class ScalarWriter:
-    """`sail` asks for text that means on Sail what the plain text means on Apache Spark."""
+    """`sail` asks for text that means on Sail what the plain text means on Apache Spark; `one_task` for
+    joins that stay in the one task their inputs are in."""
 
     sail: bool = False
+    one_task: bool = False
 
     def text(self, scalar: Scalar, column: Callable[[int], str]) -> str:
         match scalar:

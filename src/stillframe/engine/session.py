@@ -43,6 +43,9 @@ OWN_SESSION = {
 }
 
 
+ENGINE_LOST = "ENGINE_LOST"
+
+
 class EngineError(StillframeError):
     """The engine failed while it evaluated a plan: overflow, a bad cast, lost executors."""
 

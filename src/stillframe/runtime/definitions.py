@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from stillframe.algebra import Plan, Schema, normalize, relations
@@ -148,13 +148,22 @@ def _resolve(
 ) -> View:
     _check_options(text)
     names = Names(catalog, {name: view.schema for name, view in views.items()})
-    plan = normalize(resolve(text.select, names, text.name))
+    try:
+        plan = normalize(resolve(text.select, names, text.name))
+    except Refused as refused:
+        raise Refused([_in_file(text, reason) for reason in refused.reasons], refused.view) from None
     reads = relations(plan)
     upstream = tuple(name for name in reads if name in views)
     direct = {name.split(".", 1)[0] for name in reads if name not in views}
     return View(
         text, plan, reads, upstream, frozenset(direct.union(*(views[name].sources for name in upstream)))
     )
+
+
+def _in_file(text: ViewText, reason: Reason) -> Reason:
+    """A place in the SELECT as a place in the file it stands in."""
+    column = reason.column + (text.select_column - 1 if reason.line == 1 else 0)
+    return replace(reason, line=reason.line + text.select_line - 1, column=column)
 
 
 def _check_options(text: ViewText) -> None:

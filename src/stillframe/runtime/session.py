@@ -11,10 +11,12 @@ frame whose acknowledgement and settling the next session repeats. So each chang
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
 
 import pyarrow.compute as pc
@@ -24,6 +26,7 @@ from stillframe.algebra import Moment, Plan, Scan, scans
 from stillframe.algebra.arrow import COUNT
 from stillframe.change import at, change_of, columns_read, merged, terms
 from stillframe.engine import (
+    ENGINE_LOST,
     Engine,
     EngineError,
     Tables,
@@ -34,7 +37,7 @@ from stillframe.engine import (
     select_sql,
     write_query,
 )
-from stillframe.errors import CaptureGap, StillframeError
+from stillframe.errors import CaptureGap, SourceError, StillframeError, ValueMismatch
 from stillframe.lake.frame import CURRENT, HELD, STOPPED, ChangeFile, DataFile, Frame, ViewState
 from stillframe.lake.storage import Storage
 from stillframe.runtime.definitions import Definitions, View
@@ -148,21 +151,28 @@ class Session:
 
     def acknowledge(self, frame: Frame, fixed: Mapping[str, Position]) -> None:
         """Each source may trim what every view of a durable frame has passed. A view that lost its place
-        for good (CAPTURE_GAP) holds nothing back."""
+        for good (CAPTURE_GAP) holds nothing back, nor does one that reads it. The frame stands whether or
+        not a source hears of it: the next session says it again."""
+        lost = self._lost(frame)
         for name, newest in fixed.items():
             positions = [
                 Position.from_json(view.vector[name])
-                for view in frame.views.values()
-                if view.vector and name in view.vector and not _lost(view)
+                for view_name, view in frame.views.items()
+                if view.vector and name in view.vector and view_name not in lost
             ]
             same = [position for position in positions if position.source == newest.source]
             if same:
-                self.sources[name].acknowledge(self.consumer, min(same, key=lambda p: p.sequence))
+                with suppress(SourceError):
+                    self.sources[name].acknowledge(self.consumer, min(same, key=lambda p: p.sequence))
         self.observe(Step.ACKNOWLEDGED, "")
 
-
-def _lost(view: ViewState) -> bool:
-    return view.state == STOPPED and (view.reason or {}).get("code") == CaptureGap.code
+    def _lost(self, frame: Frame) -> set[str]:
+        stopped = {name: view.reason or {} for name, view in frame.views.items() if view.state == STOPPED}
+        lost = {name for name, reason in stopped.items() if reason.get("code") == CaptureGap.code}
+        for view in self.definitions.views.values():  # upstream first
+            if view.name in stopped and not lost.isdisjoint(view.upstream):
+                lost.add(view.name)
+        return lost
 
 
 class _Work:
@@ -182,12 +192,25 @@ class _Work:
         self.outcomes: dict[str, Outcome] = {}
         self.changes: dict[str, ViewFiles] = {}
         self._fix()
-        columns = merged(columns_read(view.plan) for view in self.views.values())
-        schemas = {scan.relation: scan.schema for view in self.views.values() for scan in scans(view.plan)}
         self.staging = session.lake.attempt("staging")
-        self.reads = Reads(
-            session.engine, session.sources, self.vector, columns, schemas, self.staging, self._staged
-        )
+        self.reads = self._reads(self.views.values(), self.staging)
+
+    def _reads(self, views: Iterable[View], folder: Path) -> Reads:
+        """What these views read, the columns of all of them together."""
+        plans = [view.plan for view in views]
+        columns = merged(columns_read(plan) for plan in plans)
+        schemas = {scan.relation: scan.schema for plan in plans for scan in scans(plan)}
+        session = self.session
+        return Reads(session.engine, session.sources, self.vector, columns, schemas, folder, self._staged)
+
+    @contextmanager
+    def _alone(self, view: View) -> Iterator[None]:
+        """Reads of this view's own columns only, for as long as a block lasts."""
+        shared, self.reads = self.reads, self._reads([view], self.staging / f"alone-{len(self.outcomes)}")
+        try:
+            yield
+        finally:
+            self.reads = shared
 
     # -- fixing the vector
 
@@ -260,31 +283,40 @@ class _Work:
         former = self._former(view.name)
         try:
             self._check_inputs(view)
-            reason = self._reason_for_full(view, former)
-            if reason is None:
-                assert former is not None
-                try:
-                    outcome = self._incremental(view, former)
-                except NeedsFull as need:
-                    reason = need.message
-                except EngineError as error:
-                    # A term may meet rows side by side that no state of the sources had together. Whether
-                    # the view itself can be evaluated, only the view itself tells.
-                    if error.code != EngineError.code:
-                        raise
-                    reason = "INCREMENTAL_FAILED"
-                else:
-                    reason = None
-            if reason is not None:
-                if view.policy == "incremental_strict" and former is not None and view.name not in self.full:
-                    raise NeedsFull(
-                        f"view {view.name} would have to be recomputed: {reason}",
-                        hint="refresh it with --full once, or use refresh_policy = 'incremental'",
-                    )
-                outcome = self._recompute(view, reason)
+            try:
+                outcome = self._compute(view, former)
+            except StillframeError as error:
+                if error.code != ValueMismatch.code:
+                    raise
+                with self._alone(view):  # the bad value may be in a column that only other views read
+                    outcome = self._compute(view, former, passing=(ValueMismatch.code,))
         except StillframeError as error:
+            if error.code == ENGINE_LOST:  # says nothing of this view, and nothing more can be computed
+                raise
             outcome = self._stop(view, former, error)
         self.outcomes[view.name] = replace(outcome, seconds=time.perf_counter() - started)
+
+    def _compute(self, view: View, former: ViewState | None, passing: tuple[str, ...] = ()) -> Outcome:
+        """Bring a view forward, or recompute it. An error of the change alone may be one that the view at
+        the vector does not have: a term may meet rows side by side that no state of the sources had
+        together, and a bad value in the log (`passing`) may be mended by now. Only the view itself tells."""
+        reason = self._reason_for_full(view, former)
+        if reason is None:
+            assert former is not None
+            try:
+                return self._incremental(view, former)
+            except NeedsFull as need:
+                reason = need.message
+            except StillframeError as error:
+                if error.code not in (EngineError.code, *passing):
+                    raise
+                reason = "INCREMENTAL_FAILED"
+        if view.policy == "incremental_strict" and former is not None and view.name not in self.full:
+            raise NeedsFull(
+                f"view {view.name} would have to be recomputed: {reason}",
+                hint="refresh it with --full once, or use refresh_policy = 'incremental'",
+            )
+        return self._recompute(view, reason)
 
     def _check_inputs(self, view: View) -> None:
         for source in sorted(view.sources):
@@ -336,11 +368,11 @@ class _Work:
         if change_plan is None:
             self.states[view.name] = self._advanced(view, former, ())
             return Outcome("unchanged", "NO_CHANGES", view.algorithm, rows_in)
-        with Tables(self.session.engine()) as tables:
-            binder = Binder(self.reads, tables, self.session.lake.path, after, upstream)
-            query = self._query(terms(change_plan), binder)
-            query = consolidated_sql(canonical_sql(query, view.schema.types), len(view.schema))
-            files = self._write(view, named_sql(query, view.schema.names, count=True), "changes")
+        tables = Tables(self.session.engine())
+        binder = Binder(self.reads, tables, self.session.lake.path, after, upstream)
+        query = canonical_sql(self._query(terms(change_plan), binder), view.schema.types)
+        query = consolidated_sql(query, len(view.schema), one_task=tables.one_task)
+        files = self._write(view, named_sql(query, view.schema.names, count=True), "changes")
         rows_out = sum(file.rows for file in files)
         self.states[view.name] = self._advanced(view, former, files)
         return Outcome("incremental", "CHANGES", view.algorithm, rows_in, rows_out)
@@ -348,13 +380,12 @@ class _Work:
     def _recompute(self, view: View, reason: str) -> Outcome:
         upstream = {name: self._same(name) for name in view.upstream}
         plan = at(view.plan, Moment.AFTER, frozenset())
-        with Tables(self.session.engine()) as tables:
-            binder = Binder(self.reads, tables, self.session.lake.path, {}, upstream)
-            query = canonical_sql(self._query((plan,), binder), view.schema.types)
-            width = len(view.schema)
-            if not binder.plain(scans(plan)):
-                query = repeated_sql(consolidated_sql(query, width), width)
-            files = self._write(view, named_sql(query, view.schema.names, count=False), "data")
+        binder = Binder(self.reads, Tables(self.session.engine()), self.session.lake.path, {}, upstream)
+        query = canonical_sql(self._query((plan,), binder), view.schema.types)
+        width = len(view.schema)
+        if not binder.plain(scans(plan)):
+            query = repeated_sql(consolidated_sql(query, width), width)
+        files = self._write(view, named_sql(query, view.schema.names, count=False), "data")
         rows = sum(file.rows for file in files)
         self.states[view.name] = ViewState(
             table=view.name,
@@ -382,7 +413,8 @@ class _Work:
             def leaf(scan: Scan, tables: Mapping[str, str] = tables) -> str:
                 return tables[scan.relation]
 
-            parts.append(select_sql(bound, leaf, self.session.engine().writer))
+            writer = replace(self.session.engine().writer, one_task=binder.tables.one_task)
+            parts.append(select_sql(bound, leaf, writer))
         return " UNION ALL ".join(f"({part})" for part in parts) if len(parts) > 1 else parts[0]
 
     def _write(self, view: View, sql: str, kind: str) -> tuple[DataFile, ...]:

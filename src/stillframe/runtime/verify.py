@@ -85,9 +85,8 @@ class Verifier:
             )
         folder = self.lake.attempt("staging")
         try:
-            with Tables(self.engine()) as tables:
-                expected = _Recomputation(self, state, tables, folder).query(view)
-                return self._compare(frame, state, name, expected)
+            expected = _Recomputation(self, state, Tables(self.engine()), folder).query(view)
+            return self._compare(frame, state, name, expected)
         finally:
             self.lake.discard(folder)
 

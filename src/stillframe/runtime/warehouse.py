@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import threading
 import time
@@ -15,7 +16,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from stillframe.engine import Engine, adopt, engine_errors, open_engine
-from stillframe.errors import Busy, LakeError, ProjectError, StillframeError
+from stillframe.errors import Busy, CaptureGap, LakeError, ProjectError, SourceError, StillframeError
 from stillframe.lake import Lake
 from stillframe.lake.frame import Frame, ViewState
 from stillframe.lake.reader import content
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
 WAIT_SECONDS = 60.0
 VERIFIED = "verified.json"
+CATALOG = "catalog.json"
 
 
 class Warehouse:
@@ -114,30 +116,39 @@ class Warehouse:
                     f"there is no stored snapshot of the sources' schemas ({SCHEMAS})",
                     hint="run `stillframe check` once where the sources can be reached, and keep the file",
                 )
-            document = json.loads(stored.read_text(encoding="utf-8"))
-            return {
-                source: {name: Relation.from_json(relation) for name, relation in tables.items()}
-                for source, tables in document.items()
-            }
+            return _read_catalog(stored)
         return {name: source.describe() for name, source in self.sources.items()}
 
     def store_schemas(self) -> Path:
         """Write the snapshot that `check --offline` reads."""
         stored = self.project.root / SCHEMAS
-        document = {
-            source: {name: relation.to_json() for name, relation in sorted(tables.items())}
-            for source, tables in sorted(self.catalog().items())
-        }
-        stored.write_text(json.dumps(document, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+        _write_catalog(stored, self.catalog())
         return stored
 
     def definitions(self, *, offline: bool = False) -> Definitions:
         texts = read_texts(self.definitions_folder)
-        catalog = self.catalog(offline=offline)
+        catalog = self.catalog(offline=True) if offline else self._reached_or_remembered()
         known = (texts, catalog)
         if self._definitions is None or self._definitions[0] != known:
             self._definitions = (known, resolve_all(texts, catalog))
         return self._definitions[1]
+
+    def _reached_or_remembered(self) -> dict[str, dict[str, Relation]]:
+        """The sources' relations, of a source that is down those it had when it was last reached: its views
+        are stopped with the reason, and the others go on."""
+        path = self.lake.path / CATALOG
+        remembered = _read_catalog(path) if path.is_file() else {}
+        catalog: dict[str, dict[str, Relation]] = {}
+        for name, source in self.sources.items():
+            try:
+                catalog[name] = source.describe()
+            except SourceError:
+                if name not in remembered:
+                    raise
+                catalog[name] = remembered[name]
+        if catalog != remembered:
+            _write_catalog(path, catalog)
+        return catalog
 
     def create_view(self, name: str, select: str, **options: str) -> None:
         """Define a view; the next refresh makes it. Refused text raises, and nothing is kept."""
@@ -324,12 +335,23 @@ class Warehouse:
         at = self.frame(frame)
         verifier = Verifier(self.lake, lambda: self.engine, self.sources, self.definitions())
         with_content = [name for name, state in at.views.items() if state.vector is not None]
-        found = {name: verifier.verify(at, name) for name in views or with_content}
+        found = {name: self._verified(verifier, at, name) for name in views or with_content}
         self._remember(found)
         for name, verification in found.items():
             wrong = verification.missing + verification.extra
             self.metrics.observe("stillframe_verify_mismatch_rows", wrong, view=name)
         return found
+
+    def _verified(self, verifier: Verifier, at: Frame, name: str) -> Verification:
+        """The logs of the sources must reach back to the newest frame; that they do not is drift, too. To
+        an older frame they need not."""
+        try:
+            return verifier.verify(at, name)
+        except CaptureGap as gap:
+            newest = self.lake.newest()
+            if newest is None or at.number != newest.number:
+                raise
+            return Verification(view=name, frame=at.number, ok=False, reason=gap.message, error=gap)
 
     def _remember(self, found: Mapping[str, Verification]) -> None:
         path = self.lake.path / VERIFIED
@@ -545,6 +567,24 @@ class Warehouse:
 
 def open_project(path: str | Path, *, observe: Observer = unobserved) -> Warehouse:
     return Warehouse(project=load_project(Path(path).resolve()), observe=observe)
+
+
+def _read_catalog(path: Path) -> dict[str, dict[str, Relation]]:
+    document = json.loads(path.read_text(encoding="utf-8"))
+    return {
+        source: {name: Relation.from_json(relation) for name, relation in tables.items()}
+        for source, tables in document.items()
+    }
+
+
+def _write_catalog(path: Path, catalog: Mapping[str, Mapping[str, Relation]]) -> None:
+    document = {
+        source: {name: relation.to_json() for name, relation in sorted(tables.items())}
+        for source, tables in sorted(catalog.items())
+    }
+    draft = path.with_name(f".{path.name}-{os.getpid()}")
+    draft.write_text(json.dumps(document, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    draft.replace(path)
 
 
 def _bare_project(path: Path, sources: Mapping[str, str | Mapping[str, Any]], name: str) -> Project:

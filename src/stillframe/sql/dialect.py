@@ -58,7 +58,8 @@ class _ViewParser(SparkParser):
 
     def _parse_type(self, *args: Any, **kwargs: Any) -> Any:
         typed = bool(self._curr and self._next) and (
-            self._curr.token_type in self.TYPE_TOKENS and self._next.token_type == TokenType.STRING
+            self._curr.token_type in self.TYPE_TOKENS
+            and self._next.token_type in (TokenType.STRING, TokenType.NUMBER)
         )
         node = super()._parse_type(*args, **kwargs)
         if typed and isinstance(node, exp.Cast):

@@ -336,7 +336,7 @@ class Expressions:
             self.complaints.stop(node, "AMBIGUOUS_PRECEDENCE", "a typed literal is followed by ::", hint)
         arg = self.scalar(node.this)
         target = self.type_of(node.args["to"])
-        if node.meta.get(TYPED_LITERAL) and target not in (DATE, TIMESTAMP):
+        if node.meta.get(TYPED_LITERAL) and not (arg.type == STRING and target in (DATE, TIMESTAMP)):
             message = f"there are no literals of type {target}"
             self.complaints.stop(node, "BAD_LITERAL", message, "write CAST('…' AS type)")
         if isinstance(arg, Literal) and arg.type == STRING and target in (DATE, TIMESTAMP):

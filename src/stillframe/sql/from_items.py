@@ -84,6 +84,8 @@ class FromItems(ABC):
         if alias is None:
             return ()
         self.complaints.only(alias, "this", "columns")
+        if not alias.name:
+            self.complaints.stop(alias, "SYNTAX", "names for columns need an alias", "write AS t(a, b)")
         labels = tuple(column.name for column in alias.args.get("columns") or ())
         if labels and len(labels) != width:
             hint = "name every column, or none"
