@@ -22,11 +22,14 @@ lint: setup
 	$(BIN)/ruff format --check src tests benchmarks
 	$(BIN)/mypy
 
+# One engine to a process: everything on Sail, then what runs on an engine again on Apache Spark.
 test: setup lint
 	$(BIN)/pytest -m 'not long' --durations=15
+	$(BIN)/pytest -m 'engine and not long' --engine=spark --durations=15
 
 test-long: setup lint
-	$(BIN)/pytest --durations=30
+	STILLFRAME_LONG=1 $(BIN)/pytest --durations=30
+	STILLFRAME_LONG=1 $(BIN)/pytest -m engine --engine=spark --durations=30
 
 bench: setup
 	$(BIN)/python -m benchmarks.refresh

@@ -21,6 +21,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -110,7 +111,7 @@ class FaultsProject:
         return dict(json.loads(out.splitlines()[-1]))
 
     @contextmanager
-    def writing(self, seed: int, pause: float = 0.05) -> Iterator[None]:
+    def writing(self, seed: int, pause: float = 0.1) -> Iterator[None]:
         """Transactions go on in both sources for the time of a block."""
         stop = threading.Event()
 
@@ -181,9 +182,7 @@ class FaultsProject:
         for source in DDL:
             view = f"{source}_events"
             journal = self.query(source, "SELECT n, low, high, changes FROM journal ORDER BY low")
-            assert all(a[2] == b[1] for a, b in zip(journal, journal[1:], strict=False)), (
-                "a log row unclaimed"
-            )
+            assert all(a[2] == b[1] for a, b in pairwise(journal)), "a log row unclaimed"
             ends = {high for _, _, high, _ in journal}
             last = -1
             for frame in reversed(frames if frames is not None else self.lake.history()):

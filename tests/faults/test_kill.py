@@ -52,7 +52,10 @@ def kill_after(project: FaultsProject, seconds: float) -> str:
 def campaign(project: FaultsProject, rounds: int, at_random: int, steps: tuple[Step, ...], seed: int) -> None:
     rng = random.Random(seed)
     kills: Counter[str] = Counter()
-    project.open().attach()
+    if project.engine_name == "sail":
+        project.open().attach()  # so that sessions that make the very first frame are killed, too
+    else:
+        project.open().refresh()
     work = [*(list(steps) * rounds), *([None] * at_random)]
     rng.shuffle(work)
     for n, step in enumerate(work):

@@ -38,7 +38,7 @@ def _stamp(value: str) -> datetime:
 
 # Few values each, so that rows repeat and joins meet.
 KINDS = {
-    "int": Kind("BIGINT", "BIGINT", pa.int64(), ("0", "1", "1", "2", "3", "-1"), _same),
+    "int": Kind("BIGINT", "BIGINT", pa.int64(), ("0", "1", "1", "2", "2", "3", "-1"), _same),
     "wide": Kind(
         "INTEGER",
         "BIGINT",
@@ -50,7 +50,7 @@ KINDS = {
         "TEXT",
         "STRING",
         pa.string(),
-        ("''", "'a'", "'a'", "'ab'", "'A'", "'é'", "'日本'", "'😀'", "'it''s'", "'a\\b'", "'x%'", "' a '"),
+        ("'a'", "'a'", "'a'", "'ab'", "'ab'", "''", "'A'", "'é'", "'日本'", "'😀'", "'it''s'", "'a\\b'", "'x%'", "' a '"),
         _same,
     ),
     "real": Kind("DOUBLE", "DOUBLE", pa.float64(), ("0.0", "-0.0", "1.5", "-2.25", "0.1"), float),

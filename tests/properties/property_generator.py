@@ -128,7 +128,7 @@ def _select(
         for name in item.using:  # Sail does not know the sides of a USING column apart
             kind = next(named.kind for named in here if named.text.split(".")[1] == name)
             scope = [named for named in scope if named.text.split(".")[1] != name] + [Named(name, kind)]
-    where += [_filter(rng, scope) for _ in range(rng.choice([0, 0, 1, 1, 2]))]
+    where += [_filter(rng, scope) for _ in range(rng.choice([0, 0, 0, 1, 1, 2]))]
     if like is not None:
         items = tuple((column.name, _of_kind(rng, scope, column.kind)) for column in like)
         return Select(items, tuple(inputs), tuple(where)), like
@@ -254,10 +254,10 @@ def _filter(rng: Random, scope: list[Named]) -> str:
     texts = [f"{x} IS NULL", f"{x} IS NOT NULL"]
     match named.kind:
         case "int":
-            texts += [f"{x} > 0", f"{x} <= {alike}", f"{x} IN (1, 2, 3)", f"{x} BETWEEN 0 AND 2"]
+            texts = [f"{x} IS NOT NULL", f"{x} > 0", f"{x} <= {alike}", f"{x} IN (1, 2, 3)", f"{x} BETWEEN 0 AND 2"]
             texts += [f"({x} = 1 OR {alike} IS NULL)", f"NOT {x} = 2", f"{x} <> 1"]
         case "text":
-            texts += [f"{x} LIKE 'a%'", f"{x} LIKE '_'", f"{x} <> 'a'", f"{x} >= 'a'", f"length({x}) < 2"]
+            texts = [f"{x} IS NOT NULL", f"{x} LIKE 'a%'", f"{x} LIKE '_'", f"{x} <> 'a'", f"{x} >= 'a'", f"length({x}) < 2"]
         case "real":
             texts += [f"{x} > -1", f"{x} = 0", f"{x} <> {alike}"]
         case "money":
@@ -276,9 +276,9 @@ def _filter(rng: Random, scope: list[Named]) -> str:
 
 def _session(rng: Random, tables: tuple[Table, ...], views: tuple[View, ...], number: int) -> Session:
     if number == 0:
-        before = tuple(Transaction(t.source, (_insert(rng, t, rng.randint(0, 7)),)) for t in tables)
+        before = tuple(Transaction(t.source, (_insert(rng, t, rng.choice([1, 4, 6, 8, 12])),)) for t in tables)
     else:
-        before = tuple(_transaction(rng, tables) for _ in range(rng.choice([0, 1, 2, 3])))
+        before = tuple(_transaction(rng, tables) for _ in range(rng.choice([0, 1, 2, 3, 4])))
     amid = tuple((rng.choice(STEPS), _transaction(rng, tables)) for _ in range(rng.choice([0, 0, 1, 2])))
     there = [view.name for view in views if view.since <= number]
     some = number > 0 and len(there) > 1 and rng.random() < 0.3
@@ -302,7 +302,7 @@ def _transaction(rng: Random, tables: tuple[Table, ...]) -> Transaction:
 
 
 def _statement(rng: Random, table: Table) -> str:
-    ways = ["insert"] * 4 + ["update"] * 4 + ["delete"] * 3 + ["delete all", "copy"]
+    ways = ["insert"] * 4 + ["update"] * 4 + ["delete"] * 3 + ["copy", "copy"] + ["delete all"] * (rng.random() < 0.3)
     if table.key:
         ways += ["replace"] * 2 + ["upsert"] * 2 + ["update or replace", "ignore", "move key"]
     match rng.choice(ways):
@@ -330,10 +330,8 @@ def _statement(rng: Random, table: Table) -> str:
 
 
 def _insert(rng: Random, table: Table, count: int) -> str:
-    if not count:
-        return f"DELETE FROM {table.name}"
     rows = [f"({', '.join(_value(rng, column, table) for column in table.columns)})" for _ in range(count)]
-    verb = "INSERT OR IGNORE" if table.key and count > 3 else "INSERT"
+    verb = "INSERT OR IGNORE" if table.key and count > 2 else "INSERT"
     return f"{verb} INTO {table.name} VALUES {', '.join(rows)}"
 
 
@@ -362,4 +360,4 @@ def _rows(rng: Random, table: Table) -> str:
     test = f"{column.name} IS {value}"
     if table.shape != "without-rowid" and rng.random() < 0.3:
         return f"rowid = (SELECT max(rowid) FROM {table.name} WHERE {test})"
-    return rng.choice([test, test, f"{column.name} <> {value}", "TRUE"])
+    return rng.choices([test, f"{column.name} <> {value}", "TRUE"], [16, 3, 1])[0]

@@ -57,6 +57,23 @@ def test_a_star_spells_names_as_the_catalog_does() -> None:
     assert resolve("SELECT * FROM crm.customers", CATALOG).schema.names == ("id", "Name")
 
 
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("SELECT * FROM (SELECT total, id FROM big_orders) b JOIN crm.customers USING (id)", "id total Name"),
+        ("SELECT c.* FROM big_orders JOIN (SELECT name, id FROM crm.customers) c USING (id)", "id name"),
+        (
+            "SELECT id AS a, total AS b FROM big_orders UNION ALL SELECT id AS c, id AS d FROM shop.orders",
+            "a b",
+        ),
+        ("SELECT * FROM (SELECT id AS x FROM big_orders) JOIN (SELECT id AS y FROM shop.orders)", "x y"),
+        ("SELECT t.* FROM crm.customers AS t(k, label)", "k label"),
+    ],
+)
+def test_names_in_order(text: str, names: str) -> None:
+    assert " ".join(resolve(text, CATALOG).schema.names) == names
+
+
 def test_a_long_list_stays_shallow() -> None:
     numbers = ", ".join(map(str, range(5000)))
     assert answer(f"SELECT id FROM shop.orders WHERE id IN ({numbers})") == [(1,), (2,), (3,)]

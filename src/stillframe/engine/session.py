@@ -35,6 +35,7 @@ OWN_SESSION = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "4",
+    "spark.sql.session.timeZone": "UTC",
     "spark.driver.extraJavaOptions": (
         "-XX:+UseSerialGC -Xshare:auto "
         f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}"
@@ -102,10 +103,9 @@ def open_engine(settings: Mapping[str, Any]) -> Engine:
 def adopt(spark: SparkSession) -> Engine:
     """An engine on the caller's own session, whose settings stay as they are."""
     if _is_connect(spark):
-        remote = os.environ.get("SPARK_REMOTE", "")
-        maintenance = _new_connect_session(spark, remote)
-        kind = "sail" if "sail" in type(getattr(spark, "_stillframe_server", None)).__module__ else "spark"
-        return Engine(kind, spark, maintenance, _own=False)
+        engine = _connect(_address(spark), {})
+        engine.caller.stop()
+        return Engine(engine.kind, spark, engine.maintenance, _own=False)
     maintenance = spark.newSession()
     _configure(maintenance, MAINTENANCE)
     return Engine("spark", spark, maintenance, _own=False)
@@ -153,7 +153,7 @@ def _sail(conf: Mapping[str, str]) -> Engine:
     server.start(background=True)
     _, port = server.listening_address
     engine = _connect(f"sc://127.0.0.1:{port}", conf)
-    engine.kind, engine._server = "sail", server
+    engine._server = server
     return engine
 
 
@@ -165,26 +165,34 @@ def _connect(remote: str, conf: Mapping[str, str]) -> Engine:
         caller = SparkSession.builder.remote(remote).create()
         maintenance = SparkSession.builder.remote(remote).create()
         _configure(maintenance, {**MAINTENANCE, **_runtime_conf(conf)})
+        _configure(caller, {"spark.sql.session.timeZone": "UTC"})
     except PySparkException as error:
         raise EngineError(
             f"no Spark Connect server answers at {remote}",
             detail=str(error).splitlines()[0],
             code="NO_ENGINE",
         ) from error
-    return Engine("spark", caller, maintenance)
+    return Engine(_kind(maintenance), caller, maintenance)
 
 
 def _is_connect(spark: Any) -> bool:
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
-def _new_connect_session(spark: Any, remote: str) -> SparkSession:
-    from pyspark.sql import SparkSession
+def _address(spark: Any) -> str:
+    """Where a Spark Connect session is connected to; PySpark offers no new session on the same server."""
+    return os.environ.get("SPARK_REMOTE") or f"sc://{spark.client._builder.endpoint}"
 
-    address = remote or f"sc://{spark.client.host}"
-    maintenance: SparkSession = SparkSession.builder.remote(address).create()
-    _configure(maintenance, MAINTENANCE)
-    return maintenance
+
+def _kind(session: SparkSession) -> str:
+    """Spark raises when a 64-bit sum overflows in ANSI mode; Sail's wraps. That is the difference to know."""
+    from pyspark.errors import PySparkException
+
+    try:
+        session.sql("SELECT id + 9223372036854775807 AS x FROM range(1, 2)").collect()
+    except PySparkException:
+        return "spark"
+    return "sail"
 
 
 def _runtime_conf(conf: Mapping[str, str]) -> dict[str, str]:

@@ -4,7 +4,6 @@ one piece of work."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from threading import get_ident
 from typing import TYPE_CHECKING

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from stillframe.algebra.arrow import COUNT
 from stillframe.engine import identifier, read_files, view_struct
+from stillframe.errors import LakeError
 from stillframe.lake.frame import ViewState
 
 if TYPE_CHECKING:
@@ -24,6 +25,14 @@ if TYPE_CHECKING:
 
 
 def content(session: SparkSession, root: Path, view: ViewState) -> DataFrame:
+    for file in (*view.base, *view.changes):
+        if not (root / file.path).is_file():
+            raise LakeError(
+                f"a file of view {view.table} is missing",
+                detail=file.path,
+                hint=f"run `stillframe refresh {view.table} --full` to compute the view again",
+                code="MISSING_FILE",
+            )
     base = read_files(session, [root / f.path for f in view.base], view_struct(view.schema, count=False))
     if not view.changes:
         return base

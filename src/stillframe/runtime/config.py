@@ -83,7 +83,7 @@ def load_project(root: Path) -> Project:
 
 
 def _source(name: str, config: Any) -> SourceConfig:
-    if not re.fullmatch(r"[A-Za-z_]\w*", name):
+    if not re.fullmatch(r"[A-Za-z_]\w*", str(name)):
         raise ProjectError(
             f"{name!r} cannot name a source", hint="use letters, digits and _; views say name.table"
         )

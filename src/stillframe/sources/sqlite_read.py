@@ -23,7 +23,6 @@ from stillframe.sources.sqlite_types import BadValue, Reading, Undecodable, deco
 
 BATCH_ROWS = 65_536
 BUSY_SECONDS = 30.0
-_ONE = pa.scalar(1, type=pa.int64())
 
 
 def _connect(path: Path, mode: str) -> sqlite3.Connection:
@@ -151,7 +150,7 @@ def _batches(con: sqlite3.Connection, source: str, query: Query) -> Iterator[pa.
     cursor = con.execute(query.sql, query.parameters)
     while rows := cursor.fetchmany(BATCH_ROWS):
         columns = list(zip(*rows, strict=True))
-        counts = pa.array(columns.pop(), type=pa.int64()) if query.counted else pa.repeat(_ONE, len(rows))
+        counts = pa.array(columns.pop() if query.counted else [1] * len(rows), type=pa.int64())
         arrays = []
         for name, how, values in zip(query.columns, query.readings, columns, strict=True):
             try:

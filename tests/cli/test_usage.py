@@ -1,0 +1,148 @@
+"""Bad usage, bad projects, and what is said about them. No engine is started here."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from stillframe.cli.arguments import parser
+from stillframe.cli.main import WITH_PROJECT, main
+
+VERBS = (
+    "init demo check plan attach detach refresh run status show query frames verify drop rename compact vacuum"
+).split()
+SECRET = "pa55:w@rd/x"
+
+
+def said(err: str) -> dict[str, str]:
+    """The parts of an error: its code, and message, detail and hint, each on one line."""
+    parts = {}
+    for line in err.splitlines():
+        label, separator, text = line.partition(": ")
+        assert separator, f"not a line of an error: {line!r}"
+        code = re.fullmatch(r"error\[(\w+)\]", label)
+        parts["message" if code else label] = text
+        if code:
+            parts["code"] = code[1]
+    return parts
+
+
+def test_the_command_knows_its_version_and_every_verb_with_an_example(project):
+    assert re.fullmatch(r"stillframe \d+\.\d+\.\d+\n", project.done("--version").out)
+    text = project.done("--help").out
+    assert [verb for verb in VERBS if not re.search(rf"^    {verb} ", text, re.MULTILINE)] == []
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_help_of(verb, capsys):
+    with pytest.raises(SystemExit) as left:
+        parser().parse_args([verb, "--help"])
+    assert left.value.code == 0
+    assert f"example:\n  stillframe {verb}" in capsys.readouterr().out
+
+
+def test_every_verb_does_something():
+    assert set(WITH_PROJECT) | {"init", "demo"} == set(VERBS)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["fly"],
+        ["show"],
+        ["show", "v", "--limit", "-1"],
+        ["show", "v", "--format", "xml"],
+        ["refresh", "--nothing"],
+        ["demo", "--seconds", "0"],
+        ["plan", "v", "--expression", "forest"],
+    ],
+)
+def test_bad_usage_is_status_2(arguments, capsys):
+    assert main(arguments) == 2
+    written = capsys.readouterr()
+    assert written.out == ""
+    assert said(written.err)["code"] == "USAGE"
+    assert "--help" in said(written.err)["hint"]
+
+
+def test_options_stand_before_or_after_the_verb(tmp_path, capsys):
+    missing = str(tmp_path / "nowhere")
+    for arguments in (["--project", missing, "check"], ["check", "--project", missing]):
+        assert main(arguments) == 2
+        assert missing in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("name: [", "not valid YAML"),
+        ("- just\n- a list\n", "must be a mapping"),
+        ("warehouse: ./w\n", "needs a name"),
+        ("name: x\nsauces: {}\n", "unknown key sauces"),
+        ("name: x\nsources: {shop: {file: shop.db}}\n", "needs a url"),
+        ("name: x\nsources: {1: {url: 'sqlite:///a.db'}}\n", "cannot name a source"),
+        ("name: x\nretention: soon\nsources: {}\n", "not a duration"),
+    ],
+)
+def test_a_bad_project_is_status_2(text, words, project, capsys):
+    project.configure(text)
+    assert main(["check", "--project", str(project.root)]) == 2
+    written = capsys.readouterr()
+    assert written.out == ""
+    assert words in said(written.err)["message"]
+
+
+def test_a_folder_without_a_project_is_status_2_and_says_what_to_do(project):
+    done = project.command("status", "--json")
+    assert (done.status, done.out) == (2, "")
+    assert "stillframe init" in said(done.err)["hint"]
+
+
+def test_a_missing_variable_is_named(project, capsys, monkeypatch):
+    monkeypatch.delenv("CRM_PASSWORD", raising=False)
+    project.configure("name: x\nsources: {crm: {url: 'postgresql://app:${CRM_PASSWORD}@127.0.0.1/crm'}}\n")
+    assert main(["check", "--project", str(project.root)]) == 2
+    assert "CRM_PASSWORD" in said(capsys.readouterr().err)["message"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "name: x\nsources: {crm: {url: 'postgresql://app:${CRM_PASSWORD}@127.0.0.1/crm'}}\n",
+        "name: x\nsources: {crm: {url: 'sqlite://app:${CRM_PASSWORD}@127.0.0.1/crm'}}\n",
+        f"name: x\nsources: {{crm: {{url: 'postgresql://app:{SECRET}@127.0.0.1/crm' }}\n",
+        f"name: x\nsources: {{crm: {{url: 'sqlite://h/crm?password={SECRET}'}}}}\n",
+    ],
+    ids=["unknown kind", "bad sqlite url", "broken YAML", "named in the query"],
+)
+def test_a_password_is_not_printed(text, project, capsys, monkeypatch):
+    monkeypatch.setenv("CRM_PASSWORD", SECRET)
+    project.configure(text)
+    assert main(["check", "--project", str(project.root)]) == 2
+    written = capsys.readouterr()
+    assert "error[" in written.err
+    for part in (SECRET, "pa55", "w@rd"):
+        assert part not in written.out + written.err
+
+
+def test_an_unexpected_failure_is_one_line_and_a_hint(project, capsys, monkeypatch):
+    def broken(*_):
+        raise RuntimeError("the roof leaks\nin two places")
+
+    monkeypatch.setattr("stillframe.cli.main.open_project", broken)
+    monkeypatch.delenv("STILLFRAME_DEBUG", raising=False)
+    assert main(["check"]) == 1
+    parts = said(capsys.readouterr().err)
+    assert parts["message"] == "RuntimeError: the roof leaks"
+    assert "STILLFRAME_DEBUG=1" in parts["hint"]
+    monkeypatch.setenv("STILLFRAME_DEBUG", "1")
+    assert main(["check"]) == 1
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_watching_is_refused_where_it_cannot_be(shop, capsys):
+    for arguments in (["--json"], []):
+        assert main(["status", "--watch", "--project", str(shop.root), *arguments]) == 2
+        assert said(capsys.readouterr().err)["code"] == "USAGE"

@@ -1,0 +1,37 @@
+"""The property test finds what it is there to find: each planted bug within a fixed number of cases."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from planted_bugs import BUGS, Bug
+from property_generator import Size, random_case
+from property_runner import Runner
+
+from stillframe.engine import Engine
+
+pytestmark = pytest.mark.engine
+
+CASES = 40
+SIZE = Size(sessions=(3, 4), views=(3, 4))
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
+def test_a_planted_bug_is_caught(bug: Bug, engine: Engine, engine_name: str, tmp_path: Path) -> None:
+    if engine_name != "sail":
+        pytest.skip("bugs are planted above the engine: once is enough")
+    for seed in range(CASES):
+        shutil.rmtree(tmp_path / "case", ignore_errors=True)
+        try:
+            with bug.plant():
+                runner = Runner(
+                    random_case(seed, SIZE), engine, tmp_path / "case", Counter(), ["naive evaluator"]
+                )
+                runner.run()
+        except Exception as error:
+            print(f"caught by case {seed}: {type(error).__name__}: {error}")
+            return
+    pytest.fail(f"not caught in {CASES} cases: {bug.name}")
