@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import sqlite3
@@ -66,6 +68,13 @@ class Project:
         done = self.command(*arguments)
         assert done.status == 0, done
         return done
+
+    def here(self, *arguments: str) -> Any:
+        """The JSON document of a command that needs no engine, run in this process to save its start."""
+        written = io.StringIO()
+        with contextlib.redirect_stdout(written):
+            assert main([*arguments, "--json", "--project", str(self.root)]) == 0
+        return json.loads(written.getvalue())
 
     def init(self) -> Project:
         """What `stillframe init` makes, on this project's engine."""

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 from decimal import Decimal
 
 from conftest import COMMAND
-
 from stillframe.cli.main import main
 from stillframe.cli.output import cell, json_safe, redact
 
 
 def expected(project):
     """order_facts, as SQLite computes it."""
-    project_rows = project.ask(
+    orders = project.ask(
         "shop",
-        "SELECT o.id, o.customer_id, p.name, o.quantity, p.price FROM orders o JOIN products p ON p.id = product_id",
+        "SELECT o.id, customer_id, name, quantity, price FROM orders o JOIN products p ON p.id = product_id",
     )
     customers = {row[0]: row[1:] for row in project.ask("crm", "SELECT id, name, city FROM customers")}
     return sorted(
         [order, *customers[customer], product, f"{quantity * Decimal(str(price)):.2f}"]
-        for order, customer, product, quantity, price in project_rows
+        for order, customer, product, quantity, price in orders
     )
 
 
@@ -47,8 +45,8 @@ def test_query_sees_the_views_of_one_frame_and_prints_every_kind_of_value(settle
         "query",
         """SELECT COUNT(*) AS n, CAST('NaN' AS DOUBLE) AS nan, CAST('-Infinity' AS DOUBLE) AS inf,
            CAST(1.10 AS DECIMAL(38,2)) AS d, X'00FF' AS b, DATE'0001-01-02' AS day,
-           TIMESTAMP'9999-12-31 23:59:59.999999' AS t, CAST(NULL AS INT) AS nothing, TRUE AS yes, 'a"[b]' AS s,
-           2 AS n FROM order_facts o JOIN large_orders l ON l.id = o.id""",
+           TIMESTAMP'9999-12-31 23:59:59.999999' AS t, CAST(NULL AS INT) AS nothing, TRUE AS yes,
+           'a"[b]' AS s, 2 AS n FROM order_facts o JOIN large_orders l ON l.id = o.id""",
         "--json",
     )
     names = ["n", "nan", "inf", "d", "b", "day", "t", "nothing", "yes", "s", "n"]
@@ -78,23 +76,19 @@ def test_a_reader_that_has_seen_enough_is_no_failure(settled):
 
 
 def test_frames_lists_every_frame_with_its_vector(settled, capsys):
-    folder = ["--project", str(settled.root)]
-    assert main(["frames", "--json", *folder]) == 0
-    (frame,) = json.loads(capsys.readouterr().out)
+    (frame,) = settled.here("frames")
     assert frame["frame"] == 1
     assert set(frame["views"]) == {"order_facts", "large_orders", "repeat_orders"}
     vectors = [view["vector"] for view in frame["views"].values()]
     assert vectors[0] == vectors[1] == vectors[2] and set(vectors[0]) == {"shop", "crm"}
-    assert main(["frames", *folder]) == 0
+    assert main(["frames", "--project", str(settled.root)]) == 0
     position = vectors[0]["shop"]["position"]
     assert f"shop@{position}" in capsys.readouterr().out
 
 
 def test_status_shows_lag_logs_and_what_is_settled(settled, capsys):
     settled.write("crm", "UPDATE customers SET city = 'Turku' WHERE id = 1")
-    folder = ["--project", str(settled.root)]
-    assert main(["status", "--json", *folder]) == 0
-    document = json.loads(capsys.readouterr().out)
+    document = settled.here("status")
     assert document["frame"] == 1
     view = document["views"]["order_facts"]
     assert view["frame"] == 1 and view["level"] == "strong" and view["mode"] == "full"
@@ -102,7 +96,7 @@ def test_status_shows_lag_logs_and_what_is_settled(settled, capsys):
     assert view["verified_through"] is None and view["unsettled_rows"] == 0
     assert document["sources"]["crm"]["log_rows"] > document["sources"]["shop"]["log_rows"] > 0
     assert [c["name"] for c in document["sources"]["crm"]["consumers"]] == ["shop"]
-    assert main(["status", *folder]) == 0
+    assert main(["status", "--project", str(settled.root)]) == 0
     text = capsys.readouterr().out
     assert all(word in text for word in ("order_facts", "never", "shop at", "settled", "900 s"))
     settled.write("crm", "UPDATE customers SET city = 'Lyon' WHERE id = 1")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,8 @@ from stillframe.engine import Engine
 
 
 @pytest.fixture
-def project(tmp_path: Path, engine: Engine, engine_name: str) -> FaultsProject:
+def project(tmp_path: Path, engine: Engine, engine_name: str) -> Iterator[FaultsProject]:
     made = FaultsProject(tmp_path / "project", engine, engine_name)
     fill(made.root, random.Random(1))
-    return made
+    yield made
+    made.end()

@@ -11,14 +11,19 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 from faults_project import Writer, java_children, kill
 
 from stillframe.errors import Busy, StillframeError
 from stillframe.runtime import Warehouse, load_project
 from stillframe.runtime.session import Step
+from stillframe.sources import SqliteSource
+from stillframe.sources.base import Keys, Position
 
 
 def say(text: str) -> None:
@@ -48,7 +53,9 @@ def loop(wh: Warehouse, rounds: int) -> dict[str, Any]:
     done = 0
     try:
         while not rounds or done < rounds:
-            wh.maintain(settle=done % 2 == 1)
+            for outcome in wh.maintain(settle=done % 2 == 1).failures.values():
+                if outcome.error is not None:
+                    raise outcome.error
             done += 1
             say("refreshed")
     except StillframeError as error:
@@ -75,6 +82,40 @@ def contend(wh: Warehouse, frames: int, polite: bool, rng: random.Random) -> dic
     return {"frames": made, "busy": busy}
 
 
+@dataclass(frozen=True)
+class TroubledSource(SqliteSource):
+    """A source whose first read inside a task of the engine breaks off in the middle, or does not end."""
+
+    trouble: str = "fail"
+
+    def state(
+        self, relation: str, columns: Sequence[str], at: Position, keys: Keys | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        for batch in super().state(relation, columns, at, keys):
+            yield batch
+            if TaskContext.get() is not None:
+                try:
+                    self.path.with_name("trouble").unlink()
+                except FileNotFoundError:
+                    continue
+                if self.trouble == "fail":
+                    raise RuntimeError("this task fails once")
+                time.sleep(300)
+
+
+def troubled(wh: Warehouse, trouble: str) -> dict[str, Any]:
+    """A refresh in which a task has to be run twice."""
+    wh.sources = {
+        name: TroubledSource(name, source.path, None, trouble) for name, source in wh.sources.items()
+    }
+    flag = wh.project.root / "trouble"
+    flag.touch()
+    wh.refresh()
+    return {"happened": not flag.exists()}
+
+
 def write(path: Path, name: str, changes: int, pause: float) -> dict[str, Any]:
     writer = Writer(path, name, random.Random(name))
     committed = transactions = 0
@@ -99,10 +140,11 @@ def run(wh: Warehouse, every: float) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("root", type=Path)
-    parser.add_argument("work", choices=["loop", "contend", "write", "run"])
+    parser.add_argument("work", choices=["loop", "contend", "write", "run", "troubled"])
     parser.add_argument("--kill", default="")
     parser.add_argument("--occurrence", type=int, default=1)
     parser.add_argument("--whom", default="driver")
+    parser.add_argument("--trouble", default="fail")
     parser.add_argument("--rounds", type=int, default=0)
     parser.add_argument("--rude", action="store_true")
     parser.add_argument("--seed", default="0")
@@ -123,6 +165,8 @@ def main() -> None:
                 result = loop(wh, options.rounds)
             case "contend":
                 result = contend(wh, options.rounds, not options.rude, random.Random(options.seed))
+            case "troubled":
+                result = troubled(wh, options.trouble)
             case _:
                 result = run(wh, options.every)
         say(json.dumps(result))

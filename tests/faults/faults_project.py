@@ -64,6 +64,7 @@ class FaultsProject:
         self.root = root
         self.engine = engine
         self.engine_name = engine_name
+        self.spawned: list[subprocess.Popen[str]] = []
         (root / "views").mkdir(parents=True)
         for source, ddl in DDL.items():
             con = sqlite3.connect(root / f"{source}.db")
@@ -92,12 +93,21 @@ class FaultsProject:
     # -- processes
 
     def spawn(self, *arguments: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
+        process = subprocess.Popen(
             [sys.executable, str(DRIVER), str(self.root), *arguments],
             stdout=subprocess.PIPE,
             stderr=(self.root / "driver.err").open("a"),
             text=True,
         )
+        self.spawned.append(process)
+        return process
+
+    def end(self) -> None:
+        """No process outlives its test."""
+        for process in self.spawned:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
 
     def errors(self) -> str:
         """What the driver processes complained of, for the message of a failed test."""
