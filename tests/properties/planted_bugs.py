@@ -86,7 +86,9 @@ def _last_row_skipped(changes: Any) -> Any:
 
 
 def _read_to_the_end(changes: Any) -> Any:
-    def mutant(self: SqliteSource, relation: str, columns: Sequence[str], after: Position, _: Position) -> Any:
+    def mutant(
+        self: SqliteSource, relation: str, columns: Sequence[str], after: Position, _: Position
+    ) -> Any:
         return changes(self, relation, columns, after, _present(self))
 
     return mutant

@@ -33,7 +33,7 @@ def random_case(seed: int, size: Size = Size()) -> Case:  # noqa: B008 - a froze
 
 
 def _tables(rng: Random) -> tuple[Table, ...]:
-    sources = [f"s{i}" for i in range(1, rng.randint(1, 3) + 1)]
+    sources = [f"s{i}" for i in range(1, rng.choice([1, 2, 2, 3, 3]) + 1)]
     count = max(len(sources), rng.randint(2, 4))
     return tuple(
         _table(rng, sources[i] if i < len(sources) else rng.choice(sources), f"t{i}") for i in range(count)
@@ -141,7 +141,9 @@ def _select(
 def _relation(rng: Random, relations: dict[str, Columns], picked: list[str]) -> str:
     if picked and rng.random() < 0.3:
         return rng.choice(picked)  # a self-join
-    return rng.choice([*relations])
+    met = {relation.split(".")[0] for relation in picked}
+    elsewhere = [relation for relation in relations if relation.split(".")[0] not in met]
+    return rng.choice(elsewhere if elsewhere and rng.random() < 0.6 else [*relations])
 
 
 def _input(rng: Random, alias: str, relation: str, columns: Columns) -> tuple[FromItem, Columns]:
@@ -254,10 +256,23 @@ def _filter(rng: Random, scope: list[Named]) -> str:
     texts = [f"{x} IS NULL", f"{x} IS NOT NULL"]
     match named.kind:
         case "int":
-            texts = [f"{x} IS NOT NULL", f"{x} > 0", f"{x} <= {alike}", f"{x} IN (1, 2, 3)", f"{x} BETWEEN 0 AND 2"]
+            texts = [
+                f"{x} IS NOT NULL",
+                f"{x} > 0",
+                f"{x} <= {alike}",
+                f"{x} IN (1, 2, 3)",
+                f"{x} BETWEEN 0 AND 2",
+            ]
             texts += [f"({x} = 1 OR {alike} IS NULL)", f"NOT {x} = 2", f"{x} <> 1"]
         case "text":
-            texts = [f"{x} IS NOT NULL", f"{x} LIKE 'a%'", f"{x} LIKE '_'", f"{x} <> 'a'", f"{x} >= 'a'", f"length({x}) < 2"]
+            texts = [
+                f"{x} IS NOT NULL",
+                f"{x} LIKE 'a%'",
+                f"{x} LIKE '_'",
+                f"{x} <> 'a'",
+                f"{x} >= 'a'",
+                f"length({x}) < 2",
+            ]
         case "real":
             texts += [f"{x} > -1", f"{x} = 0", f"{x} <> {alike}"]
         case "money":
@@ -276,7 +291,9 @@ def _filter(rng: Random, scope: list[Named]) -> str:
 
 def _session(rng: Random, tables: tuple[Table, ...], views: tuple[View, ...], number: int) -> Session:
     if number == 0:
-        before = tuple(Transaction(t.source, (_insert(rng, t, rng.choice([1, 4, 6, 8, 12])),)) for t in tables)
+        before = tuple(
+            Transaction(t.source, (_insert(rng, t, rng.choice([1, 4, 6, 8, 12])),)) for t in tables
+        )
     else:
         before = tuple(_transaction(rng, tables) for _ in range(rng.choice([0, 1, 2, 3, 4])))
     amid = tuple((rng.choice(STEPS), _transaction(rng, tables)) for _ in range(rng.choice([0, 0, 1, 2])))
@@ -302,7 +319,13 @@ def _transaction(rng: Random, tables: tuple[Table, ...]) -> Transaction:
 
 
 def _statement(rng: Random, table: Table) -> str:
-    ways = ["insert"] * 4 + ["update"] * 4 + ["delete"] * 3 + ["copy", "copy"] + ["delete all"] * (rng.random() < 0.3)
+    ways = (
+        ["insert"] * 4
+        + ["update"] * 4
+        + ["delete"] * 3
+        + ["copy", "copy"]
+        + ["delete all"] * (rng.random() < 0.3)
+    )
     if table.key:
         ways += ["replace"] * 2 + ["upsert"] * 2 + ["update or replace", "ignore", "move key"]
     match rng.choice(ways):

@@ -115,9 +115,7 @@ class Runner:
 
     # -- sessions
 
-    def _session(
-        self, warehouse: Warehouse, oracles: list[Oracle], number: int, session: Session
-    ) -> None:
+    def _session(self, warehouse: Warehouse, oracles: list[Oracle], number: int, session: Session) -> None:
         there = [view for view in self.case.views if view.since <= number]
         if not there:
             return

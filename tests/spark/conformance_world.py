@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
@@ -9,9 +10,9 @@ from decimal import Decimal
 from itertools import product
 from typing import Any
 
-from stillframe.algebra import EvaluationError, Ref, Scalar, Type, TypeMismatch, call, case, cast
+from stillframe.algebra import EvaluationError, Literal, Ref, Scalar, Type, TypeMismatch, call, case, cast
 from stillframe.algebra import evaluate_scalar as evaluated
-from stillframe.algebra.functions import FUNCTIONS, castable
+from stillframe.algebra.functions import EXACT, FUNCTIONS, castable
 from stillframe.algebra.types import (
     BIGINT,
     BINARY,
@@ -27,11 +28,17 @@ from stillframe.algebra.types import (
 )
 
 MONEY, FINE, LONG, HUGE = decimal(10, 2), decimal(20, 8), decimal(38, 10), decimal(38, 0)
-NINES = Decimal("9" * 38)
+NINES = "9" * 38
+TIE = "1234567890123456789012345678901234" + "5000"  # halfway between two values of 34 digits
 
 
 def _utc(*parts: int) -> datetime:
     return datetime(*parts, tzinfo=UTC)  # type: ignore[misc, arg-type]
+
+
+def _decimals(type_: Type, *texts: str) -> list[Any]:
+    """With the digits after the point that a column of this type has."""
+    return [EXACT.quantize(Decimal(text), Decimal(1).scaleb(-type_.scale)) for text in texts]
 
 
 # What arithmetic and comparison meet; NULL is added to each.
@@ -41,13 +48,51 @@ VALUES: dict[Type, list[Any]] = {
     SMALLINT: [0, 1, -1, 300, 32767, -32768],
     INT: [0, 1, -1, 7, 2147483647, -2147483648],
     BIGINT: [0, 1, -1, 7, -3, 3037000500, 9223372036854775807, -9223372036854775808],
-    MONEY: [Decimal("0.00"), Decimal("1.50"), Decimal("-2.25"), Decimal("0.01"), Decimal("99999999.99")],
-    FINE: [Decimal("0"), Decimal("1.00000001"), Decimal("-0.50000000"), Decimal("999999999999.99999999")],
-    LONG: [Decimal("0"), Decimal("2.5"), Decimal("-0.3333333333"), NINES.scaleb(-10), -NINES.scaleb(-10)],
-    HUGE: [Decimal(0), Decimal(1), Decimal(-7), NINES, -NINES],
-    DOUBLE: [0.0, -0.0, 1.5, -2.5, 0.1, 1e10, 1e19, -1e19, 1e308, 5e-324]
-    + [float("nan"), float("inf"), float("-inf")],
-    STRING: ["", "a", "ab", "A", " aB% ", "a_b\\c", "it's", "line\nbreak", "naïve", "日本", "😀x", "é" * 3],
+    MONEY: _decimals(MONEY, "0", "1.5", "-2.25", "0.01", "99999999.99", "-99999999.99"),
+    FINE: _decimals(FINE, "0", "1.00000001", "-0.5", "999999999999.99999999"),
+    LONG: _decimals(LONG, "0", "2.5", "-0.3333333333", NINES[:28] + "." + NINES[28:], "-9e27"),
+    HUGE: _decimals(
+        HUGE,
+        "0",
+        "1",
+        "-7",
+        "12345678901234567890",
+        "1234567890123456789012345678901234" + "5000",
+        NINES,
+        "-" + NINES,
+    ),
+    DOUBLE: [
+        0.0,
+        -0.0,
+        1.5,
+        -2.5,
+        0.1,
+        0.285,
+        1e10,
+        1e19,
+        -1e19,
+        1e308,
+        5e-324,
+        math.nan,
+        math.inf,
+        -math.inf,
+    ],
+    STRING: [
+        "",
+        "a",
+        "ab",
+        "A",
+        " aB% ",
+        "a_b\\c",
+        "it's",
+        "line\nbreak",
+        "naïve",
+        "日本",
+        "😀x",
+        "é" * 3,
+        "ΑΣ",
+        "ßİ",
+    ],
     BINARY: [b"", b"\x00", b"a", b"\xff\x00"],
     DATE: [date(1, 1, 1), date(9999, 12, 31), date(1969, 12, 31), date(2024, 2, 29), date(1582, 10, 10)],
     TIMESTAMP: [
@@ -59,19 +104,92 @@ VALUES: dict[Type, list[Any]] = {
 }
 # Text that is read as something else.
 TEXTS: dict[Type, list[str]] = {
-    TINYINT: ["0", "127", "-128", "128", " 7 ", "+5", "1.5", "", "x", "1e2", "٣"],
+    TINYINT: ["0", "127", "-128", "128", " 7 ", "+5", "1.5", "", "x", "1e2", "٣", "\x007\x7f", "\u00a07"],
     SMALLINT: ["32767", "32768", "-1"],
     INT: ["2147483647", "2147483648", "\t8\n", "-0", "1.0", "0x1"],
     BIGINT: ["9223372036854775807", "9223372036854775808", "-9223372036854775808", "12a", "1 2"],
-    MONEY: ["1.5", "1.005", "-2.995", "1e3", ".5", "5.", " 3 ", "123456789", "abc", "", "NaN", "1e-9"],
+    MONEY: [
+        "1.5",
+        "1.005",
+        "-2.995",
+        "1e3",
+        ".5",
+        "5.",
+        " 3 ",
+        "123456789",
+        "abc",
+        "",
+        "NaN",
+        "1e-9",
+        "٣",
+        "\x1f2",
+        "3\x7f",
+        "\u30004",
+    ],
     LONG: ["1234567890123456789012345678.0123456789", "1e27", "1e28", "0.00000000005"],
-    DOUBLE: ["1.5", "-0", "1e400", "1e-400", "NaN", "Infinity", "-inf", " 2 ", "1d", "0x10", "abc", ""],
-    BOOLEAN: ["true", "FALSE", " t ", "y", "no", "1", "0", "on", "2", "", "tru"],
-    DATE: ["2024-02-29", "2023-02-29", "2024-2-9", "2024", "2024-05", " 2024-05-06 ", "0001-01-01"]
-    + ["9999-12-31", "2024-02-29 10:00:00", "2024-02-29T", "24-01-01", "20240101", "x", ""],
-    TIMESTAMP: ["2024-02-29 10:11:12", "2024-02-29T10:11:12.123456", "2024-02-29", "2024-02-29 10:11"]
-    + ["2024-02-29 10:11:12+02:00", "2024-02-29 10:11:12Z", "2024-02-29 24:00:00", "2024", "x", ""]
-    + [
+    DOUBLE: [
+        "1.5",
+        "-0",
+        "1e400",
+        "1e-400",
+        "NaN",
+        "Infinity",
+        "-inf",
+        " 2 ",
+        "1d",
+        "0x10",
+        "0x1p3",
+        "abc",
+        "",
+        "+nan",
+        "+NaN",
+    ],
+    BOOLEAN: ["true", "FALSE", " t ", "y", "no", "1", "0", "on", "2", "", "tru", "\x00yes\x7f", "yeſ"],
+    DATE: [
+        "2024-02-29",
+        "2023-02-29",
+        "2024-2-9",
+        "2024",
+        "2024-05",
+        " 2024-05-06 ",
+        "0001-01-01",
+        "9999-12-31",
+        "2024-02-29 10:00:00",
+        "2024-02-29T",
+        "24-01-01",
+        "20240101",
+        "2024 0101",
+        "9999-1 2-31",
+        "10000-01-01",
+        "0000-01-01",
+        "-0001-01-01",
+        "\x002024-02-29\x7f",
+        "x",
+        "",
+    ],
+    TIMESTAMP: [
+        "2024-02-29 10:11:12",
+        "2024-02-29T10:11:12.123456",
+        "2024-02-29",
+        "2024-02-29 10:11",
+        "2024-02-29 10:11:12+02:00",
+        "2024-02-29 10:11:12Z",
+        "2024-02-29 24:00:00",
+        "2024-02-29 10:11:12 UTC",
+        "2024-02-29 10:11:12+2",
+        "2024-02-29 10:11:12 GMT-0830",
+        "2024-02-29 10:11:12+18:01",
+        "2024-02-29 10:11:12\u00a0+02:00",
+        "2024-02-29 10:11:12 Europe/Berlin",
+        "10:11:12",
+        "T10:11",
+        "0001-01-01 00:00:00+02:00",
+        "9999-12-31 23:59:59-02:00",
+        "10000-01-01 00:00:00",
+        "\t2024-02-29 10:11\x7f",
+        "2024",
+        "x",
+        "",
         "0001-01-01 00:00:00",
         "9999-12-31 23:59:59.999999",
         "2024-02-29 10:11:12.1234567",
@@ -165,6 +283,7 @@ def groups() -> Iterator[Group]:
     yield from _texts()
     yield from _read_texts()
     yield from _dates()
+    yield from _literals()
     yield _choices()
 
 
@@ -213,6 +332,13 @@ def _dates() -> Iterator[Group]:
     yield Group("parts of text", (STRING,), rows, tuple(_calls(parts, (STRING,))))
 
 
+def _literals() -> Iterator[Group]:
+    """Every value as it is written into the text of a query."""
+    for type_, values in VALUES.items():
+        written = tuple((f"literal {value!r}", Literal(value, type_)) for value in [*values, None])
+        yield Group(f"literals {type_}", (INT,), ((1,),), written)
+
+
 def _choices() -> Group:
     """CASE, AND, OR and COALESCE keep what stands behind a guard from being evaluated."""
     a, b = _args(BIGINT, BIGINT)
@@ -252,3 +378,44 @@ def uncovered() -> set[str]:
         if castable(a, b) and a.name != b.name and (a.name, b.name) not in pairs
     }
     return (set(FUNCTIONS) - seen) | missing
+
+
+# Texts on which Sail stops, although Spark reads them.
+UNREAD_ON_SAIL: dict[Type, set[str]] = {
+    MONEY: {"1e3", "1e-9", "٣"},
+    LONG: {"1e27"},
+    DOUBLE: {"1d", "0x1p3", "+NaN"},
+}
+
+
+def stops_on_sail(scalar: Scalar, row: tuple[Any, ...], value: Any) -> bool:
+    """Where the engine stops a view on Sail, although Spark has a value."""
+    if hasattr(scalar, "target") and scalar.children[0].type == STRING:
+        return row[0] in UNREAD_ON_SAIL.get(scalar.type, ())
+    match getattr(scalar, "function", ""), [arg.type for arg in scalar.children]:
+        case "+" | "-" | "*", [left, right] if left.is_decimal and value is not None:
+            return _exact_digits(scalar, left, right) > 38 and len(value.as_tuple().digits) == 38
+    return False
+
+
+def _exact_digits(scalar: Scalar, left: Type, right: Type) -> int:
+    """How many digits a result may need to be exact."""
+    if getattr(scalar, "function", "") == "*":
+        return left.precision + right.precision + 1
+    whole = max(left.precision - left.scale, right.precision - right.scale)
+    return whole + max(left.scale, right.scale) + 1
+
+
+def refused_on_sail(scalar: Scalar) -> bool:
+    """What the engine refuses on Sail: results Sail gives other digits than Spark."""
+    if hasattr(scalar, "target"):
+        return bool(scalar.children[0].type == DOUBLE and scalar.type.is_decimal)
+    match getattr(scalar, "function", ""), [arg.type for arg in scalar.children]:
+        case "/", [left, _]:
+            return bool(left.is_decimal)
+        case "negative" | "abs", [type_]:
+            return bool(type_.is_decimal and type_.precision > 34)
+        case ("+" | "-" | "*") as name, [left, right] if left.is_decimal:
+            scale = left.scale + right.scale if name == "*" else max(left.scale, right.scale)
+            return _exact_digits(scalar, left, right) > 38 and scale > 6
+    return False

@@ -12,15 +12,24 @@ from stillframe.algebra.functions import EvaluationError, in_range, to_decimal
 from stillframe.algebra.types import Type
 
 _DATE = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2})(?:[ T].*)?)?)?", re.ASCII | re.DOTALL)
+# A day is always said: Spark would add today's date to a bare time of day. Zones are offsets, not names.
 _TIMESTAMP = re.compile(
-    r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2})(?:[ T](\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,9}))?)?"
-    r"(?:Z|UTC|([+-])(\d{2}):(\d{2}))?)?)?)?)?",
+    r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2})(?:[ T](\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?)?"
+    r"(?:[\x00-\x20]*(?:Z|(?:UTC|GMT|UT)?(?:([+-])(?:(\d{1,2})(?::(\d{1,2}))?|(\d\d)(\d\d)))?))?)?)?)?)?",
     re.ASCII,
 )
 _WHOLE = re.compile(r"[+-]?\d+", re.ASCII)
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
-_BLANK = "".join(map(chr, range(0x21))) + "\x7f"  # what may stand around a value: ASCII blanks and controls
+# What Java reads: hexadecimal, and with the suffix of its own literals.
+_DOUBLE = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)[dDfF]?", re.ASCII)
+_HEXADECIMAL = re.compile(
+    r"([+-]?0[xX](?:[\da-fA-F]+\.?[\da-fA-F]*|\.[\da-fA-F]+)[pP][+-]?\d+)[dDfF]?", re.ASCII
+)
+_DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE](?P<exponent>[+-]?0*\d{1,10}))?")  # digits of any script
+_FARTHEST_EXPONENT = (1 << 31) - 1
+_JAVA_BLANK = "".join(map(chr, range(0x21)))  # what may stand around a number with a point
+_BLANK = _JAVA_BLANK + "\x7f"  # what may stand around any other value: ASCII blanks and controls
 _FARTHEST_ZONE = timedelta(hours=18)
+_OUTER_YEARS = ("0001", "9999")  # a zone could lead out of them
 _TRUE = {"t", "true", "y", "yes", "1"}
 _FALSE = {"f", "false", "n", "no", "0"}
 
@@ -32,6 +41,8 @@ def cast_value(value: Any, source: Type, target: Type) -> Any:
         return in_range(_whole(value, source, target), target)
     match target.name:
         case "DECIMAL":
+            if isinstance(value, float) and not math.isfinite(value):
+                return None  # here Spark raises nothing
             return to_decimal(_decimal(value, target), target)
         case "DOUBLE":
             return _double(value) if isinstance(value, str) else float(value)
@@ -67,19 +78,17 @@ def _whole(value: Any, source: Type, target: Type) -> int:
 
 def _decimal(value: Any, target: Type) -> Decimal:
     if isinstance(value, float):
-        if not math.isfinite(value):
-            raise _bad(value, target)
         return Decimal(repr(value))
     if isinstance(value, str):
-        text = value.strip(_BLANK)
-        if not _NUMBER.fullmatch(text):
+        found = _DECIMAL.fullmatch(value.strip(_JAVA_BLANK))
+        if not found or abs(int(found["exponent"] or 0)) > _FARTHEST_EXPONENT:
             raise _bad(value, target)
-        return Decimal(text)
+        return Decimal(found[0])
     return Decimal(value)
 
 
 def _double(text: str) -> float:
-    stripped = text.strip(_BLANK)
+    stripped = text.strip(_JAVA_BLANK)
     special = {
         "nan": math.nan,
         "infinity": math.inf,
@@ -91,9 +100,16 @@ def _double(text: str) -> float:
     }
     if stripped.lower() in special:
         return special[stripped.lower()]
-    if not _NUMBER.fullmatch(stripped):
-        raise _bad(text, "DOUBLE")
-    return float(stripped)
+    if stripped in ("+NaN", "-NaN"):
+        return math.nan
+    if found := _DOUBLE.fullmatch(stripped):
+        return float(found[1])
+    if found := _HEXADECIMAL.fullmatch(stripped):
+        try:
+            return float.fromhex(found[1])
+        except OverflowError:
+            return -math.inf if found[1].startswith("-") else math.inf
+    raise _bad(text, "DOUBLE")
 
 
 def _text(value: Any) -> str:
@@ -133,11 +149,12 @@ def _timestamp(text: str) -> datetime:
     found = _TIMESTAMP.fullmatch(text.strip(_BLANK))
     if not found:
         raise _bad(text, "TIMESTAMP")
-    year, month, day, hour, minute, second, fraction, sign, zone_hours, zone_minutes = found.groups()
+    year, month, day, hour, minute, second, fraction, sign, hours, minutes, *compact = found.groups()
     zone: timezone = UTC
     if sign:
-        offset = timedelta(hours=int(zone_hours), minutes=int(zone_minutes))
-        if offset > _FARTHEST_ZONE or int(zone_minutes) > 59:
+        east, past = (int(part or 0) for part in ((hours, minutes) if hours else compact))
+        offset = timedelta(hours=east, minutes=past)
+        if offset > _FARTHEST_ZONE or past > 59 or year in _OUTER_YEARS:
             raise _bad(text, "TIMESTAMP")
         zone = timezone(-offset if sign == "-" else offset)
     micros = int((fraction or "0").ljust(6, "0")[:6])

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
-from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
+from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from typing import Any
 
 from stillframe.algebra.types import (
@@ -36,6 +36,7 @@ Types = tuple[Type, ...]
 Signature = Callable[[Types], tuple[Types, Type]]
 
 EXACT = Context(prec=200, rounding=ROUND_HALF_UP)
+_SIGN = Context(prec=34, rounding=ROUND_HALF_EVEN)  # changing a decimal's sign, Spark keeps 34 digits
 
 
 class TypeMismatch(Exception):
@@ -175,6 +176,10 @@ def _same_number(types: Types) -> tuple[Types, Type]:
     _numbers(types)
     type_ = DOUBLE if types[0] == VOID else types[0]
     return (type_,), type_
+
+
+def _negative(type_: Type, value: Any) -> Any:
+    return _fit(_SIGN.minus(value) if type_.is_decimal else -value, type_)
 
 
 def _whole_number(types: Types) -> tuple[Types, Type]:
@@ -356,11 +361,9 @@ FUNCTIONS: dict[str, Function] = {
     "/": Function(_divide_signature, _divide, arithmetic=True),
     "%": Function(_arithmetic(_remainder_type), _remainder, arithmetic=True),
     "div": Function(_takes(BIGINT, BIGINT, returns=BIGINT), lambda a, b: in_range(_truncated(a, b), BIGINT)),
-    "negative": Function(
-        _same_number, lambda t, a: _fit(EXACT.minus(a) if t.is_decimal else -a, t), arithmetic=True
-    ),
+    "negative": Function(_same_number, _negative, arithmetic=True),
     "abs": Function(
-        _same_number, lambda t, a: _fit(EXACT.abs(a) if t.is_decimal else abs(a), t), arithmetic=True
+        _same_number, lambda t, a: abs(a) if t == DOUBLE else _negative(t, a) if a < 0 else a, arithmetic=True
     ),
     "floor": Function(_whole_number, _floor, arithmetic=True),
     "ceil": Function(_whole_number, _ceil, arithmetic=True),

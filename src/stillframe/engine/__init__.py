@@ -8,10 +8,12 @@ from stillframe.engine.plan_sql import (
     repeated_sql,
     select_sql,
 )
-from stillframe.engine.scalar_sql import EngineRefused, ScalarWriter, identifier
+from stillframe.engine.sail_sql import EngineRefused
+from stillframe.engine.scalar_sql import ScalarWriter
 from stillframe.engine.session import ENGINE_LOST, Engine, EngineError, adopt, open_engine
 from stillframe.engine.stage import Read, Staged, stage
 from stillframe.engine.tables import Tables
+from stillframe.engine.words import identifier
 
 __all__ = [
     "ENGINE_LOST",

@@ -8,7 +8,8 @@ from stillframe.algebra import Filter, Join, Negate, Plan, Project, Scalar, Scan
 from stillframe.algebra.arrow import COUNT, internal_name
 from stillframe.algebra.scalar import refs
 from stillframe.change import join_order
-from stillframe.engine.scalar_sql import ONE_TASK, ScalarWriter, identifier, literal
+from stillframe.engine.scalar_sql import ScalarWriter
+from stillframe.engine.words import ONE_TASK, identifier, literal
 
 Leaf = Callable[[Scan], str]
 
@@ -70,7 +71,7 @@ def _block(plan: Plan, leaf: Leaf, writer: ScalarWriter) -> str:
         hint = f"/*+ SHUFFLE_HASH({', '.join(f't{place}' for place in range(len(top.inputs)))}) */ "
     sql = f"SELECT {hint}{', '.join([*columns, f'{count} AS {COUNT}'])} FROM {source}"
     if where:
-        sql += " WHERE " + " AND ".join(writer.text(predicate, column) for predicate in reversed(where))
+        sql += " WHERE " + writer.conjunction(where[::-1], column)
     return sql
 
 
@@ -99,8 +100,7 @@ def _from(join: Join, leaf: Leaf, writer: ScalarWriter) -> tuple[str, Callable[[
             continue
         ready = [c for c in pending if refs(c) and all(join.input_of(p) in joined for p in refs(c))]
         pending = [c for c in pending if c not in ready]
-        conditions = " AND ".join(writer.text(c, column) for c in ready)
-        text += f" JOIN {table} ON {conditions}" if ready else f" CROSS JOIN {table}"
+        text += f" JOIN {table} ON {writer.conjunction(ready, column)}" if ready else f" CROSS JOIN {table}"
     return text, column, pending
 
 

@@ -1,29 +1,23 @@
 """Scalars as Spark SQL text, in the dialect each engine understands the same way.
 
-Every cast is explicit in the algebra, so the text leaves an engine nothing to coerce. Where Sail's
-arithmetic differs from Spark's ANSI mode, the text is written so that it cannot (64-bit integers would
-wrap silently), or the expression is refused.
+Every cast is explicit in the algebra, so the text leaves an engine nothing to coerce. Where Sail differs
+from Spark's ANSI mode, `sail_sql` writes text that does not, or refuses. On both engines a date stays
+within the years 0001 to 9999, and text is read as a moment only if it says which day it means: Spark
+would add today's date to a bare time of day.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
-from decimal import Decimal
-from typing import Any
+from datetime import date
 
-from stillframe.algebra import Call, Case, Cast, Literal, Ref, Scalar, Type
-from stillframe.errors import StillframeError
-
-_INFIX = {"+", "-", "*", "/", "%", "=", "<>", "<", "<=", ">", ">=", "<=>", "and", "or", "like", "div"}
-ONE_TASK = "/*+ COALESCE(1) */ "
-
-
-class EngineRefused(StillframeError):
-    """An expression whose meaning on this engine is not Spark's."""
-
-    code = "ENGINE_DIFFERS"
+from stillframe.algebra import Call, Case, Cast, EvaluationError, Literal, Ref, Scalar, Type
+from stillframe.algebra.casts import cast_value
+from stillframe.algebra.types import BOOLEAN
+from stillframe.engine.reading_sql import readable
+from stillframe.engine.sail_sql import fallible, guarded, sail_call, sail_cast
+from stillframe.engine.words import literal, plain_call, raising
 
 
 @dataclass(frozen=True)
@@ -41,70 +35,75 @@ class ScalarWriter:
             case Literal(value):
                 return literal(value, scalar.type)
             case Cast(arg, target):
-                return f"CAST({self.text(arg, column)} AS {target})"
+                return self._cast(arg, target, self.text(arg, column))
             case Case(branches, otherwise):
-                when = " ".join(
-                    f"WHEN {self.text(condition, column)} THEN {self.text(value, column)}"
-                    for condition, value in branches
-                )
-                return f"CASE {when} ELSE {self.text(otherwise, column)} END"
+                return self._case(branches, otherwise, column)
+            case Call("and" | "or" as name):
+                return self._chain(name, tuple(_links(name, scalar)), column)
             case Call(name, args):
                 return self._call(name, scalar.type, args, [self.text(arg, column) for arg in args])
         raise AssertionError(f"no such node: {type(scalar).__name__}")
 
+    def conjunction(self, conditions: Sequence[Scalar], column: Callable[[int], str]) -> str:
+        """Conditions of a filter or a join, in order. Those that cannot fail also stand by themselves, where
+        an engine finds what to join by."""
+        links = [link for condition in conditions for link in _links("and", condition)]
+        if not (self.sail and any(map(fallible, links[1:]))):
+            return " AND ".join(self.text(link, column) for link in links)
+        alone = [links[0], *(link for link in links[1:] if not fallible(link))]
+        return " AND ".join([*(self.text(link, column) for link in alone), self._chain("and", links, column)])
+
+    def _chain(self, name: str, links: Sequence[Scalar], column: Callable[[int], str]) -> str:
+        parts = [self.text(link, column) for link in links]
+        if self.sail and any(map(fallible, links[1:])):
+            return guarded(name, parts)
+        return f"({f' {name.upper()} '.join(parts)})"
+
+    def _case(
+        self,
+        branches: Sequence[tuple[Scalar, Scalar]],
+        otherwise: Scalar,
+        column: Callable[[int], str],
+    ) -> str:
+        values = [value for _, value in branches] + [otherwise]
+        numbers = self.sail and otherwise.type == BOOLEAN and any(map(fallible, values))
+
+        def written(value: Scalar) -> str:
+            text = self.text(value, column)
+            return f"CAST({text} AS INT)" if numbers else text
+
+        when = " ".join(f"WHEN {self.text(c, column)} THEN {written(value)}" for c, value in branches)
+        text = f"CASE {when} ELSE {written(otherwise)} END"
+        return f"CAST({text} AS BOOLEAN)" if numbers else text
+
+    def _cast(self, arg: Scalar, target: Type, text: str) -> str:
+        if isinstance(arg, Literal) and isinstance(arg.value, str):
+            try:
+                return literal(cast_value(arg.value, arg.type, target), target)
+            except EvaluationError:
+                pass  # raised where a row is evaluated, if one is
+        if arg.type.name == "STRING":
+            text = readable(text, target, sail=self.sail)
+        elif self.sail:
+            return sail_cast(text, arg.type, target)
+        return f"CAST({text} AS {target})"
+
     def _call(self, name: str, type_: Type, args: tuple[Scalar, ...], parts: list[str]) -> str:
         if self.sail:
-            if name == "/" and type_.is_decimal:
-                raise EngineRefused(
-                    "division of decimals has another scale on Sail than on Spark",
-                    hint="cast one side to DOUBLE, or use engine: spark",
-                )
-            if type_.is_integer and name in ("+", "-", "*", "negative", "abs", "div"):
-                wide = [f"CAST({part} AS DECIMAL(19,0))" for part in parts]
-                if name == "div":
-                    negated = f"CAST(- {wide[0]} AS BIGINT)"
-                    return f"CASE WHEN {parts[1]} = -1 THEN {negated} ELSE {_plain(name, parts)} END"
-                return f"CAST({_plain(name, wide)} AS {type_})"
-        return _plain(name, parts)
+            written = sail_call(name, type_, args, parts)
+            if written is not None:
+                return written
+        if name in ("date_add", "date_sub"):
+            day = plain_call(name, parts)
+            first, last = literal(date.min, type_), literal(date.max, type_)
+            return f"CASE WHEN NOT ({day} BETWEEN {first} AND {last}) THEN {raising(type_)} ELSE {day} END"
+        return plain_call(name, parts)
 
 
-def _plain(name: str, parts: list[str]) -> str:
-    if name in _INFIX:
-        return f"({parts[0]} {name.upper()} {parts[1]})"
-    match name:
-        case "isnull":
-            return f"({parts[0]} IS NULL)"
-        case "isnotnull":
-            return f"({parts[0]} IS NOT NULL)"
-        case "not":
-            return f"(NOT {parts[0]})"
-        case "negative":
-            return f"(- {parts[0]})"
-    return f"{name}({', '.join(parts)})"
-
-
-def literal(value: Any, type_: Type) -> str:
-    match value:
-        case None:
-            return f"CAST(NULL AS {type_})"
-        case bool():
-            return "TRUE" if value else "FALSE"
-        case int() | float() | Decimal():
-            return f"CAST('{value}' AS {type_})"
-        case str():
-            return quoted(value)
-        case bytes():
-            return f"X'{value.hex()}'"
-        case datetime():
-            return f"TIMESTAMP'{value.strftime('%Y-%m-%d %H:%M:%S.%f').rjust(26, '0')}'"
-        case date():
-            return f"DATE'{value.isoformat()}'"
-    raise AssertionError(f"no literal for {value!r}")
-
-
-def quoted(text: str) -> str:
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
-
-
-def identifier(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
+def _links(name: str, scalar: Scalar) -> Iterator[Scalar]:
+    """The parts of a chain of ANDs or of ORs, flat and in order."""
+    if isinstance(scalar, Call) and scalar.function == name:
+        for arg in scalar.args:
+            yield from _links(name, arg)
+    else:
+        yield scalar

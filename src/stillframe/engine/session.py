@@ -12,6 +12,8 @@ import os
 import sys
 import warnings
 from collections.abc import Mapping
+from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -73,7 +75,7 @@ class Engine:
     def close(self) -> None:
         """Sessions before their server: a client left open would wait for it when the process ends."""
         if _is_connect(self.maintenance):
-            self.maintenance.stop()
+            _release(self.maintenance)
         if self._own:
             self.caller.stop()
         if self._server is not None:
@@ -103,9 +105,9 @@ def open_engine(settings: Mapping[str, Any]) -> Engine:
 def adopt(spark: SparkSession) -> Engine:
     """An engine on the caller's own session, whose settings stay as they are."""
     if _is_connect(spark):
-        engine = _connect(_address(spark), {})
-        engine.caller.stop()
-        return Engine(engine.kind, spark, engine.maintenance, _own=False)
+        maintenance = _beside(spark)
+        _configure(maintenance, MAINTENANCE)
+        return Engine(_kind(maintenance), spark, maintenance, _own=False)
     maintenance = spark.newSession()
     _configure(maintenance, MAINTENANCE)
     return Engine("spark", spark, maintenance, _own=False)
@@ -179,9 +181,19 @@ def _is_connect(spark: Any) -> bool:
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
-def _address(spark: Any) -> str:
-    """Where a Spark Connect session is connected to; PySpark offers no new session on the same server."""
-    return os.environ.get("SPARK_REMOTE") or f"sc://{spark.client._builder.endpoint}"
+def _beside(spark: Any) -> Any:
+    """A new session on the server of a Spark Connect session, reached as that one is: same address, token
+    and user, whatever the environment says. It becomes nobody's active session."""
+    channel = copy(spark.client._builder)
+    channel._params = {k: v for k, v in channel._params.items() if k != channel.PARAM_SESSION_ID}
+    return type(spark)(connection=channel)
+
+
+def _release(session: Any) -> None:
+    """End one Spark Connect session; `stop` would end the server with it where PySpark started that."""
+    with suppress(Exception):  # the server may be gone before its sessions
+        session.client.release_session()
+    session.client.close()
 
 
 def _kind(session: SparkSession) -> str:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from stillframe.algebra.arrow import COUNT, internal_name
 from stillframe.algebra.schema import Schema
 from stillframe.engine.files import engine_errors, read_files, staged_struct, view_struct
-from stillframe.engine.scalar_sql import ONE_TASK, identifier, literal
 from stillframe.engine.session import Engine
 from stillframe.engine.stage import Staged
+from stillframe.engine.words import ONE_TASK, identifier, literal
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

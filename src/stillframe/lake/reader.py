@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 
 def content(session: SparkSession, root: Path, view: ViewState) -> DataFrame:
-    for file in (*view.base, *view.changes):
-        if not (root / file.path).is_file():
+    for path in [*(f.path for f in view.base), *(f.path for f in view.changes)]:
+        if not (root / path).is_file():
             raise LakeError(
                 f"a file of view {view.table} is missing",
-                detail=file.path,
+                detail=path,
                 hint=f"run `stillframe refresh {view.table} --full` to compute the view again",
                 code="MISSING_FILE",
             )

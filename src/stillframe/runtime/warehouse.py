@@ -3,35 +3,36 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from dataclasses import asdict
+from datetime import datetime, timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from stillframe.engine import Engine, adopt, engine_errors, open_engine
-from stillframe.errors import Busy, CaptureGap, LakeError, ProjectError, SourceError, StillframeError
+from stillframe.errors import Busy, CaptureGap, LakeError, ProjectError, StillframeError
 from stillframe.lake import Lake
 from stillframe.lake.frame import Frame, ViewState
 from stillframe.lake.reader import content
 from stillframe.lake.storage import Vacuumed
+from stillframe.runtime.alter import drop, rename
+from stillframe.runtime.catalog import reached_or_remembered, read_catalog, write_catalog
 from stillframe.runtime.config import SCHEMAS, Project, SourceConfig, load_project
 from stillframe.runtime.definitions import Definitions, read_texts, resolve_all, unknown_view
 from stillframe.runtime.explain import explain
 from stillframe.runtime.metrics import Metrics
 from stillframe.runtime.session import Observer, Result, Session, unobserved
-from stillframe.runtime.settle import due, settle, unsettled_rows
+from stillframe.runtime.settle import due, settle
+from stillframe.runtime.status import source_status, transactions_behind, view_status
 from stillframe.runtime.verify import Verification, Verifier
 from stillframe.sources import open_source
-from stillframe.sources.base import Position, Relation, Source
+from stillframe.sources.base import Relation, Source
 from stillframe.sql import parse_views
-from stillframe.sql.rewrite import remove_view, rename_view
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -116,39 +117,26 @@ class Warehouse:
                     f"there is no stored snapshot of the sources' schemas ({SCHEMAS})",
                     hint="run `stillframe check` once where the sources can be reached, and keep the file",
                 )
-            return _read_catalog(stored)
+            return read_catalog(stored)
         return {name: source.describe() for name, source in self.sources.items()}
 
     def store_schemas(self) -> Path:
         """Write the snapshot that `check --offline` reads."""
         stored = self.project.root / SCHEMAS
-        _write_catalog(stored, self.catalog())
+        write_catalog(stored, self.catalog())
         return stored
 
     def definitions(self, *, offline: bool = False) -> Definitions:
         texts = read_texts(self.definitions_folder)
-        catalog = self.catalog(offline=True) if offline else self._reached_or_remembered()
+        catalog = (
+            self.catalog(offline=True)
+            if offline
+            else reached_or_remembered(self.sources, self.lake.path / CATALOG)
+        )
         known = (texts, catalog)
         if self._definitions is None or self._definitions[0] != known:
             self._definitions = (known, resolve_all(texts, catalog))
         return self._definitions[1]
-
-    def _reached_or_remembered(self) -> dict[str, dict[str, Relation]]:
-        """The sources' relations, of a source that is down those it had when it was last reached: its views
-        are stopped with the reason, and the others go on."""
-        path = self.lake.path / CATALOG
-        remembered = _read_catalog(path) if path.is_file() else {}
-        catalog: dict[str, dict[str, Relation]] = {}
-        for name, source in self.sources.items():
-            try:
-                catalog[name] = source.describe()
-            except SourceError:
-                if name not in remembered:
-                    raise
-                catalog[name] = remembered[name]
-        if catalog != remembered:
-            _write_catalog(path, catalog)
-        return catalog
 
     def create_view(self, name: str, select: str, **options: str) -> None:
         """Define a view; the next refresh makes it. Refused text raises, and nothing is kept."""
@@ -226,24 +214,10 @@ class Warehouse:
             state = frame.views.get(view.name) if frame else None
             if state is None or state.vector is None or state.definition != view.text.select:
                 return True
-            for source, behind in self._behind(view.relations, state).items():
-                if behind is None or behind > 0:
-                    return source is not None
+            behind = transactions_behind(self.sources, view.relations, state)
+            if any(n is None or n > 0 for n in behind.values()):
+                return True
         return False
-
-    def _behind(self, relations: Iterable[str], state: ViewState) -> dict[str, int | None]:
-        tables: dict[str, list[str]] = {}
-        for relation in relations:
-            source, table = relation.split(".", 1)
-            tables.setdefault(source, []).append(table)
-        found: dict[str, int | None] = {}
-        for source, names in tables.items():
-            position = Position.from_json((state.vector or {})[source])
-            try:
-                found[source] = self.sources[source].behind(names, position)
-            except StillframeError:
-                found[source] = None
-        return found
 
     def run(
         self,
@@ -401,70 +375,26 @@ class Warehouse:
             raise unknown_view(name, definitions.texts, definitions.refused.get(name))
         frame = self.lake.newest()
         state = frame.views.get(name) if frame else None
-        pending = self._behind(view.relations, state) if state and state.vector else {}
+        pending = transactions_behind(self.sources, view.relations, state) if state and state.vector else {}
         return explain(view, pending, self.sources)
 
     def status(self) -> dict[str, Any]:
+        """Where every view and every source stands."""
         frame = self.lake.newest()
-        verified = self.verified_through()
-        definitions = self.definitions()
-        views: dict[str, dict[str, Any]] = {}
-        for name, state in (frame.views if frame else {}).items():
-            view = definitions.views.get(name)
-            behind = self._behind(view.relations, state) if view and state.vector else {}
-            seconds = self._age(frame) if frame else 0.0
-            views[name] = {
-                "frame": state.session.get("frame"),
-                "level": state.level,
-                "algorithm": state.algorithm,
-                "state": state.state,
-                "reason": state.reason,
-                "rows": state.rows,
-                "mode": state.session.get("mode"),
-                "lag": {
-                    source: {"transactions": n, "seconds": round(seconds, 1) if n else 0.0}
-                    for source, n in behind.items()
-                },
-                "verified_through": verified.get(name),
-                "settled_frame": state.settled,
-                "unsettled_rows": unsettled_rows(state),
-                "unsettled_files": len(state.changes),
-                "table": str(self.lake.table_path(state.table)),
-            }
-            lag = max((v["seconds"] for v in views[name]["lag"].values()), default=0.0)
-            self.metrics.observe("stillframe_view_lag_seconds", lag, view=name)
-        bound = self.project.settle
         return {
             "frame": frame.number if frame else None,
             "published_at": frame.published_at if frame else None,
-            "views": views,
-            "sources": {name: self._source_status(source) for name, source in self.sources.items()},
-            "settle_bound": {"rows": bound.rows, "files": bound.files, "seconds": bound.seconds},
+            "views": self._view_status(frame) if frame else {},
+            "sources": {
+                name: source_status(source, self.project.name, self.metrics)
+                for name, source in self.sources.items()
+            },
+            "settle_bound": asdict(self.project.settle),
         }
 
-    @staticmethod
-    def _age(frame: Frame) -> float:
-        return (datetime.now(UTC) - datetime.fromisoformat(frame.published_at)).total_seconds()
-
-    def _source_status(self, source: Source) -> dict[str, Any]:
-        try:
-            log = source.log_status()
-        except StillframeError as error:
-            return {"ok": False, "code": error.code, "message": error.message, "hint": error.hint}
-        mine = [c for c in log.consumers if c.name == self.project.name]
-        for consumer in mine:
-            self.metrics.observe("stillframe_source_lag_transactions", consumer.behind, source=source.name)
-        return {
-            "ok": True,
-            "attached": bool(mine),
-            "position": log.position,
-            "log_rows": log.rows,
-            "log_bytes": log.bytes,
-            "consumers": [
-                {"name": c.name, "position": c.position, "behind": c.behind, "heartbeat": c.heartbeat}
-                for c in log.consumers
-            ],
-        }
+    def _view_status(self, frame: Frame) -> dict[str, dict[str, Any]]:
+        verified = self.verified_through()
+        return view_status(frame, self.lake, self.sources, self.definitions(), verified, self.metrics)
 
     # -- sources
 
@@ -492,63 +422,13 @@ class Warehouse:
 
     def drop(self, name: str) -> Frame | None:
         """Forget a view: its text, and its place in the next frame. Its files go with the next vacuum."""
-        definitions = self.definitions()
-        readers = definitions.dependants(name)
-        if readers:
-            raise ProjectError(f"view {name} is read by {', '.join(readers)}", hint="drop these first")
         with self.lake.exclusive(WAIT_SECONDS):
-            frame = self.lake.newest()
-            known = frame.views if frame else {}
-            if name not in known and name not in definitions.texts:
-                raise unknown_view(name, {**definitions.texts, **known})
-            published = None
-            if frame is not None and name in known:
-                views = {other: view for other, view in frame.views.items() if other != name}
-                published = self._next(frame, views)
-            self._edit_text(name, None)
-        return published
+            return drop(self.lake, self.definitions(), self.definitions_folder, name)
 
     def rename(self, name: str, new: str) -> Frame | None:
         """Give a view another name, in its text and in the next frame; its content goes along."""
-        definitions = self.definitions()
-        readers = definitions.dependants(name)
-        if readers:
-            raise ProjectError(f"view {name} is read by {', '.join(readers)}", hint="change their text first")
-        if not re.fullmatch(r"[A-Za-z_]\w*", new):
-            raise ProjectError(f"{new!r} cannot name a view", hint="use letters, digits and _")
-        if new in definitions.texts:
-            raise ProjectError(f"there is a view {new} already")
         with self.lake.exclusive(WAIT_SECONDS):
-            frame = self.lake.newest()
-            known = frame.views if frame else {}
-            if name not in known and name not in definitions.texts:
-                raise unknown_view(name, {**definitions.texts, **known})
-            published = None
-            if frame is not None and name in known:
-                moved = self.lake.copy_table_files(frame.views[name].table, new, frame.views[name])
-                views = {new if other == name else other: view for other, view in frame.views.items()}
-                views[new] = replace(moved, table=new)
-                published = self._next(frame, views)
-                self.lake.settle(published.views[new])
-            self._edit_text(name, new)
-        return published
-
-    def _next(self, frame: Frame, views: Mapping[str, ViewState]) -> Frame:
-        now = datetime.now(UTC).isoformat()
-        return self.lake.publish(Frame(frame.number + 1, 0, now, views), frame)
-
-    def _edit_text(self, name: str, new: str | None) -> None:
-        """Rename or remove one statement of a definitions file; the rest of the file stays as it is."""
-        for path in sorted(self.definitions_folder.glob("*.sql")):
-            source = path.read_text(encoding="utf-8")
-            for text in parse_views(source, path.name):
-                if text.name == name:
-                    edited = rename_view(source, name, new) if new else remove_view(source, name)
-                    if edited.strip():
-                        path.write_text(edited, encoding="utf-8")
-                    else:
-                        path.unlink()
-                    return
+            return rename(self.lake, self.definitions(), self.definitions_folder, name, new)
 
     # -- housekeeping
 
@@ -567,24 +447,6 @@ class Warehouse:
 
 def open_project(path: str | Path, *, observe: Observer = unobserved) -> Warehouse:
     return Warehouse(project=load_project(Path(path).resolve()), observe=observe)
-
-
-def _read_catalog(path: Path) -> dict[str, dict[str, Relation]]:
-    document = json.loads(path.read_text(encoding="utf-8"))
-    return {
-        source: {name: Relation.from_json(relation) for name, relation in tables.items()}
-        for source, tables in document.items()
-    }
-
-
-def _write_catalog(path: Path, catalog: Mapping[str, Mapping[str, Relation]]) -> None:
-    document = {
-        source: {name: relation.to_json() for name, relation in sorted(tables.items())}
-        for source, tables in sorted(catalog.items())
-    }
-    draft = path.with_name(f".{path.name}-{os.getpid()}")
-    draft.write_text(json.dumps(document, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-    draft.replace(path)
 
 
 def _bare_project(path: Path, sources: Mapping[str, str | Mapping[str, Any]], name: str) -> Project:

@@ -17,14 +17,13 @@ def retarget(select: str, names: Mapping[str, str]) -> str:
     alias they had or the name they were called by."""
     lowered = {name.lower(): target for name, target in names.items()}
     tree = parse(select)
-    local = {cte.alias_or_name.lower() for cte in tree.find_all(exp.CTE)}
     edits: list[Edit] = []
     for table in tree.find_all(exp.Table):
         parts = [part for part in (table.args.get("db"), table.this) if isinstance(part, exp.Identifier)]
         name = ".".join(part.name for part in parts).lower()
-        if name not in lowered or (len(parts) == 1 and name in local):
+        if name not in lowered or (len(parts) == 1 and _is_local(table, name)):
             continue
-        alias = "" if table.alias else f" AS `{parts[-1].name}`"
+        alias = "" if table.alias else f" AS {_quoted(parts[-1].name)}"
         edits.append((parts[0].meta["start"], parts[-1].meta["end"] + 1, lowered[name] + alias))
     for column in tree.find_all(exp.Column):
         database = column.args.get("db")
@@ -33,11 +32,32 @@ def retarget(select: str, names: Mapping[str, str]) -> str:
     return _edited(select, edits)
 
 
+def _is_local(table: exp.Table, name: str) -> bool:
+    """Whether a name means a query of a WITH around it: one written before the place that names it."""
+    inner: object = table
+    outer = table.parent
+    while outer is not None:
+        if isinstance(outer, exp.With):
+            before = outer.expressions[: next(i for i, cte in enumerate(outer.expressions) if cte is inner)]
+        else:
+            clause = outer.args.get("with_") or outer.args.get("with")
+            before = clause.expressions if isinstance(clause, exp.With) and clause is not inner else []
+        if any(cte.alias_or_name.lower() == name for cte in before):
+            return True
+        inner, outer = outer, outer.parent
+    return False
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
 def rename_view(text: str, name: str, new: str) -> str:
     """A definitions file in which one view has another name."""
     for start, _, name_start, name_end, found in _statements(text):
         if found == name:
-            return _edited(text, [(name_start, name_end, new)])
+            plain = [token.token_type for token in tokenize(new)] == [TokenType.VAR]
+            return _edited(text, [(name_start, name_end, new if plain else _quoted(new))])
         assert start <= name_start
     return text
 

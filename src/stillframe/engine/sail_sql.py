@@ -1,0 +1,175 @@
+"""Where Sail differs from Apache Spark in ANSI mode: text that means on Sail what the plain text means on
+Spark, or a refusal. docs/engines.md lists the differences; the conformance suite shows each of them.
+
+Sail keeps to 128 bits where Spark checks 38 digits, and lets integers wrap. Arithmetic on integers is
+therefore done in decimals wide enough, and a result that may need more than 38 digits is held to 37, which
+is checked. AND, OR and a CASE of truth values keep nothing from being evaluated there; a CASE of numbers
+does.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from stillframe.algebra import Call, Cast, EvaluationError, Literal, Scalar, Type
+from stillframe.algebra.casts import cast_value
+from stillframe.algebra.types import as_decimal
+from stillframe.engine.words import literal, plain_call, raising
+from stillframe.errors import StillframeError
+
+_MAX_DIGITS = 38
+_KEPT_SCALE = 6  # Spark gives up digits after the point only beyond these
+_NEGATED_DIGITS = 34  # what Spark keeps when it changes a decimal's sign
+_DOUBLE_DIGITS = 15
+_LIKE_PATTERN = r"([^\\]|\\[%_\\])*"
+_RAISING = {
+    "+",
+    "-",
+    "*",
+    "/",
+    "%",
+    "div",
+    "negative",
+    "abs",
+    "ceil",
+    "floor",
+    "like",
+    "date_add",
+    "date_sub",
+}
+
+
+class EngineRefused(StillframeError):
+    """An expression whose meaning on this engine is not Spark's."""
+
+    code = "ENGINE_DIFFERS"
+
+
+def _refused(what: str, hint: str) -> EngineRefused:
+    return EngineRefused(f"{what} differs on Sail from Spark", hint=f"{hint}, or use engine: spark")
+
+
+def sail_cast(text: str, source: Type, target: Type) -> str:
+    if source.name == "DOUBLE" and target.is_decimal:
+        raise _refused(f"the cast from DOUBLE to {target}", "keep the value a DOUBLE")
+    if source.is_decimal and target.name == "BOOLEAN":
+        return f"({text} <> {literal(0, source)})"
+    if source.is_decimal and target.name == "DOUBLE" and source.precision > _DOUBLE_DIGITS:
+        text = f"CAST({text} AS STRING)"  # one rounding, not two
+    return f"CAST({text} AS {target})"
+
+
+def sail_call(name: str, type_: Type, args: tuple[Scalar, ...], parts: list[str]) -> str | None:
+    """None where the plain text will do."""
+    if name in ("/", "%", "div"):
+        return _division(name, type_, args, parts)
+    if type_.is_integer and name in ("+", "-", "*", "negative", "abs"):
+        wide = [f"CAST({part} AS DECIMAL(19,0))" for part in parts]
+        return f"CAST({plain_call(name, wide)} AS {type_})"
+    if type_.is_decimal and name in ("negative", "abs") and type_.precision > _NEGATED_DIGITS:
+        raise _refused(f"the sign of {type_}", f"cast to {_NEGATED_DIGITS} digits or fewer")
+    if type_.is_decimal and name in ("+", "-", "*"):
+        return _decimal(name, type_, args[0].type, args[1].type, plain_call(name, parts))
+    match name:
+        case "like":
+            return _like(args[1], parts)
+        case "substring":
+            return _substring(args, parts)
+        case "datediff":
+            return f"CAST({plain_call(name, parts)} AS {type_})"
+    return None
+
+
+def _division(name: str, type_: Type, args: tuple[Scalar, ...], parts: list[str]) -> str:
+    """Nothing is NULL when divided by zero, not an error; the one quotient of integers that overflows is
+    the least one by -1."""
+    if name == "/" and type_.is_decimal:
+        raise _refused("the scale of a quotient of decimals", "cast one side to DOUBLE")
+    (dividend, divisor), value = parts, _value(args[1])
+    if not value and _value(args[0]) is None:
+        divisor = f"CASE WHEN {dividend} IS NULL THEN {literal(None, args[1].type)} ELSE {divisor} END"
+    quotient = plain_call(name, [dividend, divisor])
+    if name == "div" and value in (None, -1):
+        negated = f"CAST(- CAST({dividend} AS DECIMAL(19,0)) AS BIGINT)"
+        return f"CASE WHEN {parts[1]} = -1 THEN {negated} ELSE {quotient} END"
+    return quotient
+
+
+def _decimal(name: str, type_: Type, left: Type, right: Type, text: str) -> str:
+    if name == "*":
+        digits, scale = left.precision + right.precision + 1, left.scale + right.scale
+    else:
+        scale = max(left.scale, right.scale)
+        digits = max(left.precision - left.scale, right.precision - right.scale) + scale + 1
+    if digits <= _MAX_DIGITS:
+        return text
+    if scale > _KEPT_SCALE:
+        raise _refused(f"{left} {name} {right}, which may need {digits} digits,", "cast to fewer digits")
+    return f"CAST(CAST({text} AS DECIMAL({_MAX_DIGITS - 1},{scale})) AS {type_})"
+
+
+def _like(pattern: Scalar, parts: list[str]) -> str | None:
+    value = _value(pattern)
+    if value is not None and re.fullmatch(_LIKE_PATTERN, value, re.DOTALL):
+        return None
+    right = rf"(?s)^{_LIKE_PATTERN}\z".replace("\\", "\\\\")
+    wrong = f"{parts[0]} IS NOT NULL AND NOT ({parts[1]} RLIKE '{right}')"
+    error = raising(pattern.type, "a LIKE pattern has an escape before an ordinary character")
+    return plain_call("like", [parts[0], f"CASE WHEN {wrong} THEN {error} ELSE {parts[1]} END"])
+
+
+def _substring(args: tuple[Scalar, ...], parts: list[str]) -> str | None:
+    """A place counted from the end may lie before the text: then less of the length is left. Sail takes a
+    place that is NULL for the first. Multiplied by nothing, the length is there for the NULL it may be."""
+    start, length = _value(args[1]), _value(args[2])
+    if start is not None and start >= 0 and length is not None and length >= 0:
+        return None
+    text, place, count = parts[0], f"CAST({parts[1]} AS BIGINT)", f"CAST({parts[2]} AS BIGINT)"
+    before = f"{place} + length({text})"
+    left = f"CASE WHEN {before} < 0 THEN {count} + {before} ELSE {count} END"
+    taken = f"greatest({left}, CAST(0 AS BIGINT)) + {count} * 0"
+    if start is None:
+        text = f"CASE WHEN {parts[1]} IS NULL THEN NULL ELSE {text} END"
+    return f"substring({text}, {parts[1]}, CAST({taken} AS INT))"
+
+
+def fallible(scalar: Scalar) -> bool:
+    """Whether a row may make it raise."""
+    match scalar:
+        case Cast(Literal(value), target):
+            try:
+                cast_value(value, scalar.arg.type, target)
+            except EvaluationError:
+                return True
+            return False
+        case Cast(arg, target):
+            here = not _holds(arg.type, target)
+        case Call(name):
+            here = name in _RAISING and not (scalar.type.name == "DOUBLE" and name not in ("/", "%"))
+        case _:
+            here = False
+    return here or any(fallible(child) for child in scalar.children)
+
+
+def _holds(source: Type, target: Type) -> bool:
+    """Whether every value of the one type is a value of the other."""
+    if target.is_integer:
+        return source.name == "BOOLEAN" or (source.is_integer and source.bits <= target.bits)
+    if target.is_decimal and (source.is_integer or source.is_decimal):
+        narrow = as_decimal(source)
+        return narrow.precision - narrow.scale <= target.precision - target.scale - (
+            narrow.scale > target.scale
+        )
+    return source.name != "STRING" or target.name in ("STRING", "BINARY")
+
+
+def guarded(name: str, parts: list[str]) -> str:
+    """AND or OR: what stands behind a part that decides is not evaluated."""
+    decides, answer = ("NOT {}", 0) if name == "and" else ("{}", 1)
+    when = " ".join(f"WHEN {decides.format(part)} THEN {answer}" for part in parts[:-1])
+    return f"CAST(CASE {when} ELSE CAST(({f' {name.upper()} '.join(parts)}) AS INT) END AS BOOLEAN)"
+
+
+def _value(scalar: Scalar) -> Any:
+    return scalar.value if isinstance(scalar, Literal) else None

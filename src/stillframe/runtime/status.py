@@ -1,0 +1,92 @@
+"""Where views and sources stand: what `status` shows, and what tells `run` that there is work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from stillframe.errors import StillframeError
+from stillframe.lake import Lake
+from stillframe.lake.frame import Frame, ViewState
+from stillframe.runtime.definitions import Definitions
+from stillframe.runtime.metrics import Metrics
+from stillframe.runtime.settle import unsettled_rows
+from stillframe.sources.base import Position, Source
+
+
+def transactions_behind(
+    sources: Mapping[str, Source], relations: Iterable[str], state: ViewState
+) -> dict[str, int | None]:
+    """For each source a view reads, how many of its transactions the view does not show; None where the
+    source cannot say."""
+    tables: dict[str, list[str]] = {}
+    for relation in relations:
+        source, table = relation.split(".", 1)
+        tables.setdefault(source, []).append(table)
+    found: dict[str, int | None] = {}
+    for source, names in tables.items():
+        position = Position.from_json((state.vector or {})[source])
+        try:
+            found[source] = sources[source].behind(names, position)
+        except StillframeError:
+            found[source] = None
+    return found
+
+
+def view_status(
+    frame: Frame,
+    lake: Lake,
+    sources: Mapping[str, Source],
+    definitions: Definitions,
+    verified: Mapping[str, int],
+    metrics: Metrics,
+) -> dict[str, dict[str, Any]]:
+    age = (datetime.now(UTC) - datetime.fromisoformat(frame.published_at)).total_seconds()
+    found: dict[str, dict[str, Any]] = {}
+    for name, state in frame.views.items():
+        view = definitions.views.get(name)
+        behind = transactions_behind(sources, view.relations, state) if view and state.vector else {}
+        lag = {
+            source: {"transactions": n, "seconds": round(age, 1) if n else 0.0}
+            for source, n in behind.items()
+        }
+        found[name] = {
+            "frame": state.session.get("frame"),
+            "level": state.level,
+            "algorithm": state.algorithm,
+            "state": state.state,
+            "reason": state.reason,
+            "rows": state.rows,
+            "mode": state.session.get("mode"),
+            "lag": lag,
+            "verified_through": verified.get(name),
+            "settled_frame": state.settled,
+            "unsettled_rows": unsettled_rows(state),
+            "unsettled_files": len(state.changes),
+            "table": str(lake.table_path(state.table)),
+        }
+        seconds = max((one["seconds"] or 0.0 for one in lag.values()), default=0.0)
+        metrics.observe("stillframe_view_lag_seconds", seconds, view=name)
+    return found
+
+
+def source_status(source: Source, consumer: str, metrics: Metrics) -> dict[str, Any]:
+    try:
+        log = source.log_status()
+    except StillframeError as error:
+        return {"ok": False, "code": error.code, "message": error.message, "hint": error.hint}
+    mine = [c for c in log.consumers if c.name == consumer]
+    for one in mine:
+        metrics.observe("stillframe_source_lag_transactions", one.behind, source=source.name)
+    return {
+        "ok": True,
+        "attached": bool(mine),
+        "position": log.position,
+        "log_rows": log.rows,
+        "log_bytes": log.bytes,
+        "consumers": [
+            {"name": c.name, "position": c.position, "behind": c.behind, "heartbeat": c.heartbeat}
+            for c in log.consumers
+        ],
+    }
