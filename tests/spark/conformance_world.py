@@ -272,18 +272,17 @@ def _group(name: str, types: tuple[Type, ...], names: tuple[str, ...]) -> Group:
 
 def groups() -> Iterator[Group]:
     for type_ in VALUES:
-        yield _group(f"one {type_}", (type_,), _ONE)
+        yield _alone(type_)
         pair = (type_, type_)
         yield _group(
             f"two {type_}", pair, (*ARITHMETIC, "div", *COMPARISONS, "coalesce", "concat", "and", "or")
         )
-        yield _casts(type_)
     for left, right in MIXED:
         yield _group(f"{left} with {right}", (left, right), (*ARITHMETIC, *COMPARISONS, "coalesce"))
     yield from _texts()
     yield from _read_texts()
     yield from _dates()
-    yield from _literals()
+    yield _literals()
     yield _choices()
 
 
@@ -291,13 +290,14 @@ _ONE = ("negative", "abs", "floor", "ceil", "isnull", "isnotnull", "not", "upper
 _ONE += ("trim", "ltrim", "rtrim", "year", "quarter", "month", "day", "hour", "minute", "second")
 
 
-def _casts(source: Type) -> Group:
-    """From text, only to types any text can be read as: others have rows of their own."""
-    targets = [t for t in VALUES if castable(source, t) and t != source]
-    if source == STRING:
+def _alone(type_: Type) -> Group:
+    """Functions of one argument, and casts. From text, only to types any text can be read as: the others
+    have rows of their own."""
+    targets = [t for t in VALUES if castable(type_, t) and t != type_]
+    if type_ == STRING:
         targets = [BINARY]
-    expressions = tuple((f"cast {source} to {t}", cast(Ref(0, source), t)) for t in targets)
-    return Group(f"casts of {source}", (source,), _rows(source), expressions)
+    casts = tuple((f"cast {type_} to {t}", cast(Ref(0, type_), t)) for t in targets)
+    return Group(str(type_), (type_,), _rows(type_), (*_calls(_ONE, (type_,)), *casts))
 
 
 def _read_texts() -> Iterator[Group]:
@@ -332,11 +332,14 @@ def _dates() -> Iterator[Group]:
     yield Group("parts of text", (STRING,), rows, tuple(_calls(parts, (STRING,))))
 
 
-def _literals() -> Iterator[Group]:
+def _literals() -> Group:
     """Every value as it is written into the text of a query."""
-    for type_, values in VALUES.items():
-        written = tuple((f"literal {value!r}", Literal(value, type_)) for value in [*values, None])
-        yield Group(f"literals {type_}", (INT,), ((1,),), written)
+    written = tuple(
+        (f"literal {value!r}", Literal(value, type_))
+        for type_, values in VALUES.items()
+        for value in [*values, None]
+    )
+    return Group("literals", (INT,), ((1,),), written)
 
 
 def _choices() -> Group:

@@ -41,7 +41,7 @@ def test_the_engine_means_what_the_algebra_means(bench: Bench, name: str) -> Non
         if rows:
             wrong += _differences(bench.table(group.types, rows), group, expressions)
         if raises:
-            some = raises if ALL_ERRORS else sorted({raises[0], raises[-1]})
+            some = list(raises) if ALL_ERRORS else [raises[len(raises) // 2]]
             table = bench.table(group.types, [(n, group.rows[n]) for n in some])
             wrong += _missing_errors(table, group, expressions, some)
     assert not wrong, "\n".join(wrong)

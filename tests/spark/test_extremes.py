@@ -74,15 +74,15 @@ def meant(row: Row) -> Row:
 
 
 def comparable(value: Any) -> Any:
-    """Equal for equal values of one type only, to the last digit: timestamps as microseconds, decimals with
-    their scale, floats as their bits, where bag identity has one zero and one NaN."""
+    """Equal for equal values of one type only, to the last digit: timestamps as microseconds, decimals as
+    their digits, floats as their bits, where bag identity has one zero and one NaN."""
     match value:
         case bool():
             return str(value)
         case float():
             return "NaN" if value != value else (value + 0.0).hex()
         case Decimal():
-            return format(value, "f") if value else format(abs(value), "f")
+            return format(value.normalize(EXACT), "f") if value else "0"
         case datetime():
             return (value - EPOCH) // timedelta(microseconds=1)
         case date():

@@ -3,8 +3,8 @@ Spark, or a refusal. docs/engines.md lists the differences; the conformance suit
 
 Sail keeps to 128 bits where Spark checks 38 digits, and lets integers wrap. Arithmetic on integers is
 therefore done in decimals wide enough, and a result that may need more than 38 digits is held to 37, which
-is checked. AND, OR and a CASE of truth values keep nothing from being evaluated there; a CASE of numbers
-does.
+is checked. AND, OR, and CASE or COALESCE of truth values keep nothing from being evaluated there; a CASE of
+numbers does.
 """
 
 from __future__ import annotations
@@ -76,6 +76,8 @@ def sail_call(name: str, type_: Type, args: tuple[Scalar, ...], parts: list[str]
             return _like(args[1], parts)
         case "substring":
             return _substring(args, parts)
+        case "coalesce" if type_.name == "BOOLEAN" and any(map(fallible, args[1:])):
+            return f"CAST(coalesce({', '.join(f'CAST({part} AS INT)' for part in parts)}) AS BOOLEAN)"
         case "datediff":
             return f"CAST({plain_call(name, parts)} AS {type_})"
     return None

@@ -31,6 +31,7 @@ MAINTENANCE = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",
     "spark.sql.optimizer.maxIterations": "100",
+    "spark.sql.subexpressionElimination.skipForShortcutExpr": "true",  # AND and OR guard what follows
 }
 # What a session of our own gets; a caller's session is never configured.
 OWN_SESSION = {

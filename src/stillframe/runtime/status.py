@@ -34,6 +34,17 @@ def transactions_behind(
     return found
 
 
+def log_positions(sources: Mapping[str, Source], names: Iterable[str]) -> dict[str, int | None]:
+    """How far each source's log has come; None where the source cannot say."""
+    found: dict[str, int | None] = {}
+    for name in names:
+        try:
+            found[name] = sources[name].log_status().position
+        except StillframeError:
+            found[name] = None
+    return found
+
+
 def view_status(
     frame: Frame,
     lake: Lake,

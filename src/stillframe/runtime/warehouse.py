@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from stillframe.engine import Engine, adopt, engine_errors, open_engine
 from stillframe.errors import Busy, CaptureGap, LakeError, ProjectError, StillframeError
 from stillframe.lake import Lake
-from stillframe.lake.frame import Frame, ViewState
+from stillframe.lake.frame import STOPPED, Frame, ViewState
 from stillframe.lake.reader import content
 from stillframe.lake.storage import Vacuumed
 from stillframe.runtime.alter import drop, rename
@@ -28,7 +28,7 @@ from stillframe.runtime.explain import explain
 from stillframe.runtime.metrics import Metrics
 from stillframe.runtime.session import Observer, Result, Session, unobserved
 from stillframe.runtime.settle import due, settle
-from stillframe.runtime.status import source_status, transactions_behind, view_status
+from stillframe.runtime.status import log_positions, source_status, transactions_behind, view_status
 from stillframe.runtime.verify import Verification, Verifier
 from stillframe.sources import open_source
 from stillframe.sources.base import Relation, Source
@@ -73,6 +73,7 @@ class Warehouse:
         self._engine_is_mine = engine is None
         self._engine_lock = threading.Lock()
         self._times: dict[int, datetime] = {}
+        self._tried: dict[str, object] = {}
         self._definitions: tuple[object, Definitions] | None = None
         self.sources: dict[str, Source] = {
             source: open_source(source, config.url, capture_limit=config.capture_limit, base=project.root)
@@ -208,16 +209,23 @@ class Warehouse:
         return self._times[number]
 
     def moved(self) -> bool:
-        """Whether any source has committed changes that the newest frame does not show, or a view is new."""
+        """Whether a session now could show something the newest frame does not. A stopped view is tried
+        again only when its text or its sources are not those it was last tried with."""
         frame = self.lake.newest()
+        stopped: dict[str, object] = {}
+        work = False
         for view in self.definitions().views.values():
             state = frame.views.get(view.name) if frame else None
-            if state is None or state.vector is None or state.definition != view.text.select:
-                return True
-            behind = transactions_behind(self.sources, view.relations, state)
-            if any(n is None or n > 0 for n in behind.values()):
-                return True
-        return False
+            if state is None:
+                work = True
+            elif state.state == STOPPED:
+                stopped[view.name] = (view.text.select, log_positions(self.sources, view.sources))
+            else:
+                behind = transactions_behind(self.sources, view.relations, state)
+                work = work or state.definition != view.text.select or any(n != 0 for n in behind.values())
+        work = work or any(self._tried.get(name) != now for name, now in stopped.items())
+        self._tried = stopped
+        return work
 
     def run(
         self,
