@@ -45,7 +45,8 @@ def make_sources(root: Path, rows: int) -> None:
     shop = sqlite3.connect(root / "shop.db", isolation_level=None)
     shop.execute("PRAGMA journal_mode=WAL")
     shop.execute(
-        "CREATE TABLE orders (id INTEGER PRIMARY KEY, customer_id INT NOT NULL, amount DECIMAL(12,2), placed DATE)"
+        "CREATE TABLE orders (id INTEGER PRIMARY KEY, customer_id INT NOT NULL,"
+        " amount DECIMAL(12,2), placed DATE)"
     )
     shop.execute("CREATE INDEX by_customer ON orders (customer_id)")
     shop.execute("BEGIN")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import xml.etree.ElementTree as ET
 
+import pytest
+
 from stillframe.cli.main import main
 from stillframe.cli.plan_svg import plan_svg
 
@@ -16,6 +18,12 @@ CREATE MATERIALIZED VIEW bad AS
 SELECT id,
        nothing
 FROM crm.customers;
+"""
+
+
+ALWAYS = """\
+CREATE MATERIALIZED VIEW always WITH (refresh_policy = 'full') AS
+SELECT o.id, c.name FROM shop.orders o JOIN crm.customers c ON c.id = o.customer_id;
 """
 
 
@@ -46,9 +54,11 @@ def test_check_offline_needs_no_database(shop, capsys):
     done = shop.done("check", "--offline")
     assert done.out.splitlines() == before.splitlines()[:3]
     assert not (shop.root / "shop.db").exists()
+    before = (shop.root / "stillframe.schemas.json").read_text()
     online = shop.command("check", "--json")
-    assert (online.status, online.out) == (1, "")
+    assert online.status == 1 and not online.document["sources"]["crm"]["ok"]
     assert "error[NO_DATABASE]" in online.err
+    assert (shop.root / "stillframe.schemas.json").read_text() == before
 
 
 def test_a_refused_view_has_its_place_in_the_file(shop, capsys):
@@ -80,11 +90,89 @@ def test_plan_as_tree_document_and_drawing(shop):
     assert texts.count("⋈") == 6 and texts.count("+") == 2
 
 
+def test_a_plan_has_queries_and_estimated_costs(settled):
+    """1 changed order: its customer is met by key; all else would be read whole."""
+    settled.write("shop", "INSERT INTO orders VALUES (100, 1, 5, 2)")
+    document = settled.here("plan", "order_facts", "--expression", "all")
+    settled.write("shop", "DELETE FROM orders WHERE id = 100")
+    assert document["next"] == {"mode": "incremental", "reason": "CHANGES"}
+    assert document["cost"]["pending_changes"] == {"shop.orders": 1, "shop.products": 0, "crm.customers": 0}
+    assert document["cost"]["relation_rows"] == {"shop.orders": 31, "shop.products": 5, "crm.customers": 10}
+    asked = [(q["source"], q["table"], q["kind"], q["by"], q["rows"]) for q in document["queries"]]
+    assert asked == [
+        ("shop", "orders", "changes", None, 1),
+        ("shop", "products", "changes", None, 0),
+        ("crm", "customers", "changes", None, 0),
+        ("shop", "products", "state", "id = Δshop.orders.product_id", 1),
+        ("crm", "customers", "state", "id = Δshop.orders.customer_id", 1),
+    ]
+    assert (document["cost"]["queries"], document["cost"]["rows"]) == (5, 3)
+    (full,) = document["alternatives"]
+    assert (full["mode"], full["queries"], full["rows"]) == ("full", 3, 46)
+    text = settled.done("plan", "order_facts").out
+    assert "crm: customers (id, name, city) where id = Δshop.orders.customer_id" in text
+    assert "not taken" in text and "full: about 45 rows in 3 queries" in text
+
+
+def test_the_plan_of_a_view_that_is_always_recomputed(shop):
+    shop.view(ALWAYS, "always.sql")
+    document = shop.here("plan", "always")
+    assert document["mode"] == "full" and document["next"] == {"mode": "full", "reason": "NEW"}
+    (term,) = document["tree"]
+    assert term["join"] == ["shop.orders@after", "crm.customers@after"]
+    assert [read["by"] for read in term["reads"]] == [None, None]
+    assert (document["cost"]["queries"], document["cost"]["rows"]) == (2, 40)
+    (other,) = document["alternatives"]
+    assert other["mode"] == "incremental" and "refresh_policy" in other["why_not"]
+    text = shop.done("plan", "always", "--svg", "p.svg").out
+    assert "recomputed = sum of 1 term" in text and "change = " not in text
+    assert "recomputation of always" in (shop.root / "p.svg").read_text()
+
+
+def test_check_refuses_what_the_engine_of_the_project_would(shop, capsys):
+    """A quotient of decimals has another scale on Sail; nothing is started to find that out."""
+    shop.view("CREATE MATERIALIZED VIEW thirds AS SELECT id, price / 3 AS third FROM shop.products;", "t.sql")
+    assert main(["check", "--json", "--project", str(shop.root)]) == 2
+    views = json.loads(capsys.readouterr().out)["views"]
+    (reason,) = views["thirds"]["reasons"]
+    assert not views["thirds"]["ok"] and views["order_facts"]["ok"]
+    assert (reason["code"], reason["file"], reason["line"]) == ("ENGINE_DIFFERS", "t.sql", 1)
+    path = shop.root / "stillframe.yml"
+    path.write_text(path.read_text().replace("engine: sail", "engine: spark"))
+    assert shop.here("check")["views"]["thirds"]["ok"]
+
+
+@pytest.mark.parametrize("remembered", [True, False])
+@pytest.mark.parametrize("how", ["NO_DATABASE", "NOT_WAL"])
+def test_check_names_a_source_it_cannot_use_as_the_reason_of_its_views(shop, capsys, how, remembered):
+    shop.view("CREATE MATERIALIZED VIEW ids AS SELECT id FROM shop.orders;", "ids.sql")
+    if remembered:
+        shop.done("attach")
+        shop.done("refresh", "ids")
+    if how == "NO_DATABASE":
+        (shop.root / "crm.db").rename(shop.root / "away.db")
+    else:
+        assert shop.ask("crm", "PRAGMA journal_mode = DELETE") == [("delete",)]
+    assert main(["check", "--json", "--project", str(shop.root)]) == 1
+    written = capsys.readouterr()
+    document = json.loads(written.out)
+    assert document["views"]["ids"]["ok"]
+    assert document["views"]["repeat_orders"]["reasons"][0]["code"] == how
+    assert not document["views"]["large_orders"]["ok"]
+    assert (document["sources"]["shop"]["ok"], document["sources"]["crm"]["code"]) == (True, how)
+    assert f"error[{how}]" in written.err
+    assert set(json.loads((shop.root / "stillframe.schemas.json").read_text())) == {"shop"}
+    done = shop.command("refresh", "--json")
+    assert done.status == 1 and done.document["views"]["ids"]["mode"] in ("full", "unchanged")
+    assert done.document["views"]["repeat_orders"]["reason"] == how
+    named = shop.command("refresh", "repeat_orders")
+    assert named.status == 1 and f"error[{how}]" in named.err
+
+
 def test_plans_that_are_not_there(shop, capsys):
     folder = ["--project", str(shop.root)]
-    for expression in ("all", "tree"):
-        assert main(["plan", "order_facts", "--expression", expression, *folder]) == 2
-        assert "error[EXPRESSION_UNAVAILABLE]" in capsys.readouterr().err
+    assert main(["plan", "order_facts", "--expression", "tree", *folder]) == 2
+    assert "error[EXPRESSION_UNAVAILABLE]" in capsys.readouterr().err
     assert main(["plan", "nope", *folder]) == 2
     err = capsys.readouterr().err
     assert "error[UNKNOWN_VIEW]" in err and "order_facts" in err

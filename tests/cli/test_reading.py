@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import subprocess
 from decimal import Decimal
+
+import pytest
+from rich.console import Console
 
 from conftest import COMMAND
 from stillframe.cli.main import main
 from stillframe.cli.output import cell, json_safe, redact
+from stillframe.cli.reading import status_text
 
 
 def expected(project):
@@ -59,8 +64,13 @@ def test_query_sees_the_views_of_one_frame_and_prints_every_kind_of_value(settle
 
 def test_failures_while_reading(settled, capsys):
     bad_sql = settled.command("query", "SELEKT 1", "--json")
-    assert (bad_sql.status, bad_sql.out) == (1, "")
-    assert bad_sql.err.startswith("error[")
+    assert bad_sql.status == 2 and bad_sql.document["error"]["code"] == "BAD_QUERY"
+    assert bad_sql.err.startswith("error[BAD_QUERY]: ") and "order_facts" in bad_sql.err
+    for bad in ("SELECT nope FROM order_facts", "SELECT id FROM nope"):
+        assert settled.command("query", bad).status == 2
+    bad_row = settled.command("query", "SELECT id / (id - id) FROM order_facts", "--json")
+    assert bad_row.status == 1 and bad_row.document["error"]["code"] == "EVALUATION_FAILED"
+    assert "query" in bad_row.document["error"]["message"]
     folder = ["--project", str(settled.root)]
     assert main(["show", "nope", *folder]) == 2
     assert "order_facts" in capsys.readouterr().err
@@ -100,6 +110,18 @@ def test_status_shows_lag_logs_and_what_is_settled(settled, capsys):
     text = capsys.readouterr().out
     assert all(word in text for word in ("order_facts", "never", "shop at", "settled", "900 s"))
     settled.write("crm", "UPDATE customers SET city = 'Lyon' WHERE id = 1")
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_status_can_be_read_on_a_terminal_of_any_width(settled, width):
+    """Wide: a line for each view. Narrow: a line for each value, so that no name is cut to pieces."""
+    screen = Console(width=width, file=io.StringIO(), force_terminal=False)
+    screen.print(status_text(settled.here("status")))
+    lines = screen.file.getvalue().splitlines()
+    assert all(len(line) <= width for line in lines)
+    of_view = [line.split() for line in lines if "repeat_orders" in line.split()]
+    assert of_view[0][-1] == "never" if width == 200 else of_view == [["view", "repeat_orders"]]
+    assert (["state", "current"] in [line.split() for line in lines]) is (width < 200)
 
 
 def test_values_that_json_does_not_have():

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
 
 from stillframe.cli.arguments import parser
 from stillframe.cli.main import WITH_PROJECT, main
+from stillframe.runtime import load_project
 
 VERBS = [*WITH_PROJECT, "init", "demo"]
 PROMISED = """init demo check plan attach detach refresh run status show query frames verify drop rename
@@ -84,27 +86,69 @@ def test_options_stand_before_or_after_the_verb(tmp_path, capsys):
         ("name: x\nsources: {shop: {file: shop.db}}\n", "needs a url"),
         ("name: x\nsources: {1: {url: 'sqlite:///a.db'}}\n", "cannot name a source"),
         ("name: x\nretention: soon\nsources: {}\n", "not a duration"),
+        ("name: x\nspark: {engine: sial}\nsources: {}\n", "no engine 'sial'"),
+        ("name: x\nspark: {maaster: local}\nsources: {}\n", "unknown key maaster"),
+        ("name: x\nwarehouse: ./stillframe.yml\nsources: {}\n", "warehouse cannot be at"),
+        ("name: x\nwarehouse: ./stillframe.yml/deep\nsources: {}\n", "warehouse cannot be at"),
     ],
 )
 def test_a_bad_project_is_status_2(text, words, project, capsys):
     project.configure(text)
-    assert main(["check", "--project", str(project.root)]) == 2
-    written = capsys.readouterr()
-    assert written.out == ""
-    assert words in said(written.err)["message"]
+    for verb in ("status", "refresh"):
+        assert main([verb, "--project", str(project.root)]) == 2
+        written = capsys.readouterr()
+        assert written.out == ""
+        assert words in said(written.err)["message"]
 
 
 def test_a_folder_without_a_project_is_status_2_and_says_what_to_do(project):
     done = project.command("status", "--json")
-    assert (done.status, done.out) == (2, "")
-    assert "stillframe init" in said(done.err)["hint"]
+    parts = said(done.err)
+    assert done.status == 2 and "stillframe init" in parts["hint"]
+    assert done.document == {"error": {"detail": "", **parts}}
 
 
-def test_a_missing_variable_is_named(project, capsys, monkeypatch):
-    monkeypatch.delenv("CRM_PASSWORD", raising=False)
-    project.configure("name: x\nsources: {crm: {url: 'postgresql://app:${CRM_PASSWORD}@127.0.0.1/crm'}}\n")
+@pytest.mark.parametrize(
+    "arguments",
+    [["--json"], ["fly", "--json"], ["show", "v", "--limit", "-1", "--json"], ["show", "--format", "json"]],
+)
+def test_bad_usage_is_one_document_too(arguments, capsys):
+    assert main(arguments) == 2
+    written = capsys.readouterr()
+    error = json.loads(written.out)["error"]
+    assert error["code"] == "USAGE" and set(error) == {"code", "message", "detail", "hint"}
+    assert said(written.err)["message"] == error["message"]
+
+
+SOMEWHERE = "sources: {crm: {url: 'sqlite:///crm.db'}}\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "name: x\nsources: {crm: {url: 'postgresql://app:${THE_NAME}@127.0.0.1/crm'}}\n",
+        "name: ${THE_NAME}\n" + SOMEWHERE,
+        "name: x\nwarehouse: ./${THE_NAME}\n" + SOMEWHERE,
+        "name: x\nspark: {remote: 'sc://h;token=${THE_NAME}'}\n" + SOMEWHERE,
+        "name: x\nspark: {conf: {spark.a: '${THE_NAME}'}}\n" + SOMEWHERE,
+        "name: x\nsettle: {files: '${THE_NAME}'}\n" + SOMEWHERE,
+    ],
+    ids=["url", "name", "warehouse", "remote", "conf", "settle"],
+)
+def test_a_variable_may_stand_in_any_value_and_a_missing_one_is_named(text, project, capsys, monkeypatch):
+    monkeypatch.delenv("THE_NAME", raising=False)
+    project.configure(text)
     assert main(["check", "--project", str(project.root)]) == 2
-    assert "CRM_PASSWORD" in said(capsys.readouterr().err)["message"]
+    assert "THE_NAME" in said(capsys.readouterr().err)["message"]
+    monkeypatch.setenv("THE_NAME", "7")
+    found = load_project(project.root)
+    assert "7" in str(found) and "THE_NAME" not in str(found)
+
+
+def test_what_a_variable_holds_is_never_read_as_yaml(project, monkeypatch):
+    monkeypatch.setenv("TOKEN", "a: [b}# '\"${TOKEN}")
+    project.configure("name: x\nspark: {remote: 'sc://h;token=${TOKEN}'}\n" + SOMEWHERE)
+    assert load_project(project.root).spark["remote"] == "sc://h;token=a: [b}# '\"${TOKEN}"
 
 
 @pytest.mark.parametrize(

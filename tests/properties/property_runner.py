@@ -170,9 +170,8 @@ class Runner:
                 continue
             wanted = CURRENT if view.name in maintained else HELD
             if state.state != wanted:
-                raise Mismatch(
-                    f"session {number}: {view.name} is {state.state}, not {wanted}: {dict(state.reason or {})}"
-                )
+                why = dict(state.reason or {})
+                raise Mismatch(f"session {number}: {view.name} is {state.state}, not {wanted}: {why}")
             self._compare(warehouse, view.name, state, number, result)
             self.history[view.name, frame.number] = self.expected[view.name]
             for source, position in (state.vector or {}).items():

@@ -12,7 +12,20 @@ import pyarrow.parquet as pq
 from pyspark.errors import PySparkException
 from spark_expressions import comparable
 
-from stillframe.algebra import Column, Filter, Literal, Output, Project, Ref, Scalar, Scan, Schema, Type, call
+from stillframe.algebra import (
+    Column,
+    Filter,
+    Literal,
+    Output,
+    Plan,
+    Project,
+    Ref,
+    Scalar,
+    Scan,
+    Schema,
+    Type,
+    call,
+)
 from stillframe.algebra.arrow import arrow_type, staged_schema
 from stillframe.algebra.types import BIGINT
 from stillframe.engine import Engine, Staged, Tables, select_sql
@@ -62,7 +75,7 @@ class Table:
     def __init__(self, engine: Engine, types: tuple[Type, ...], staged: Staged) -> None:
         self._engine = engine
         self._schema = Schema(tuple(Column(f"column{i}", type_) for i, type_ in enumerate(types)))
-        self._scan = Scan("rows", self._schema)
+        self.scan = Scan("rows", self._schema)
         self._number = Ref(len(types) - 1, BIGINT)
         tables = Tables(engine)
         tables._prefix = f"{tables._prefix}_{staged.files[0].stem}"
@@ -71,28 +84,35 @@ class Table:
     def values(self, scalars: Sequence[Scalar]) -> list[dict[int, Any]]:
         """For each scalar its value by row number; the types are the scalars' own."""
         outputs = (Output("n", self._number), *(Output("v", scalar) for scalar in scalars))
-        sql = select_sql(Project(self._scan, outputs), lambda _: self.name, self._engine.writer)
+        sql = select_sql(Project(self.scan, outputs), lambda _: self.name, self._engine.writer)
         answer = self._engine.sql(sql).toArrow()
         for scalar, field in zip(scalars, list(answer.schema)[1:], strict=False):
             assert field.type == arrow_type(scalar.type), (scalar, field.type)
         numbers, *columns = (column.to_pylist() for column in answer.columns[:-1])
         return [dict(zip(numbers, map(plainly, column), strict=True)) for column in columns]
 
-    def raises(self, scalar: Scalar, number: int) -> Any:
-        """RAISES, or what the row gives instead."""
-        one = Filter(self._scan, call("=", self._number, Literal(number, BIGINT)))
-        sql = select_sql(Project(one, (Output("v", scalar),)), lambda _: self.name, self._engine.writer)
-        return self.asked(sql)
+    def selected(self, plan: Plan) -> list[tuple[Any, ...]]:
+        """The rows of a plan over this table."""
+        answer = self._engine.sql(select_sql(plan, lambda _: self.name, self._engine.writer)).toArrow()
+        return [tuple(row.values())[:-1] for row in answer.to_pylist()]
+
+    def value(self, scalar: Scalar, number: int) -> Any:
+        """What one row gives; a value, or RAISES."""
+        one = Filter(self.scan, call("=", self._number, Literal(number, BIGINT)))
+        project = Project(one, (Output("v", scalar),))
+        return self._first(select_sql(project, lambda _: self.name, self._engine.writer))
 
     def asked(self, sql: str) -> Any:
-        """The first value of the first row, or RAISES; no row at all is a mistake in the question."""
+        """What plain SQL about the columns gives for the first row."""
+        return self._first(f"SELECT {sql} FROM {self.name}")
+
+    def _first(self, sql: str) -> Any:
         try:
-            answer = self._engine.sql(sql).toArrow()
+            answer = self._engine.sql(sql).toArrow().column(0)
         except PySparkException:
             return RAISES
-        assert answer.num_rows == 1, sql
-        return (
-            str(answer.column(0)[0])
-            if pa.types.is_date(answer.schema.field(0).type)
-            else answer.column(0)[0].as_py()
-        )
+        assert len(answer), sql
+        try:
+            return plainly(answer[0].as_py())
+        except (ValueError, OverflowError):  # no value of Python's
+            return str(answer[0])

@@ -56,7 +56,7 @@ def _block(plan: Plan) -> _Block:
     match plan:
         case Filter(source, predicate):
             block = _block(source)
-            added = tuple(block.through(part) for part in conjuncts(predicate))
+            added = conjuncts(block.through(predicate))
             return _Block(block.inputs, block.conditions + added, block.outputs)
         case Project(source, outputs):
             block = _block(source)
@@ -73,7 +73,7 @@ def _block(plan: Plan) -> _Block:
                 seen += tuple(shift(output, width) for output in block.outputs)
                 width += sum(len(leaf.schema) for leaf in block.inputs)
             joined = _Block(inputs, inner, seen)
-            own = tuple(joined.through(part) for condition in conditions for part in conjuncts(condition))
+            own = tuple(part for condition in conditions for part in conjuncts(joined.through(condition)))
             return _Block(inputs, inner + own, seen)
     leaf = normalize(plan)
     columns = tuple(Ref(i, column.type, column.name) for i, column in enumerate(leaf.schema))

@@ -112,7 +112,7 @@ def parser() -> argparse.ArgumentParser:
         "--expression",
         choices=["all", "n-term", "tree"],
         default="n-term",
-        help="which form of the change; n-term is the one there is",
+        help="which forms of the change; n-term is the one there is",
     )
     add("--svg", metavar="FILE", help="draw the plan into a file")
 

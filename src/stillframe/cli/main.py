@@ -7,6 +7,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 from stillframe.cli import demo, maintaining, planning, reading, scaffold
@@ -40,20 +41,31 @@ WITH_PROJECT: dict[str, Verb] = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    output = Output(as_json=False)
+    given = sys.argv[1:] if arguments is None else arguments
     try:
-        options = parser().parse_args(arguments)
+        return _main(given)
+    except BrokenPipeError:
+        return _nobody_reads()
+
+
+def _main(given: Sequence[str]) -> int:
+    asked = "--json" in given or "--format=json" in given or ("--format", "json") in pairwise(given)
+    output = Output(as_json=asked)
+    try:
+        options = parser().parse_args(given)
         output = Output(as_json=getattr(options, "json", False) or getattr(options, "format", "") == "json")
         status = _dispatch(options, output)
         sys.stdout.flush()
     except BrokenPipeError:
-        return _nobody_reads()
+        raise
     except KeyboardInterrupt:
+        output.failed(StillframeError("interrupted", code="INTERRUPTED"))
         return INTERRUPTED
     except StillframeError as error:
         if os.environ.get(DEBUG):
             traceback.print_exc()
         output.error(error)
+        output.failed(error)
         return error.exit_status
     except Exception as error:
         return _unexpected(error, output)
@@ -76,13 +88,15 @@ def _nobody_reads() -> int:
 
 
 def _unexpected(error: BaseException, output: Output) -> int:
-    if os.environ.get(DEBUG):
-        traceback.print_exc()
-        return 1
     first: Any = (str(error).splitlines() or [""])[0]
     code = "IO" if isinstance(error, OSError) else "UNEXPECTED"
     hint = f"set {DEBUG}=1 and run it again for the traceback"
-    output.error(StillframeError(f"{type(error).__name__}: {first}", hint=hint, code=code))
+    told = StillframeError(f"{type(error).__name__}: {first}", hint=hint, code=code)
+    if os.environ.get(DEBUG):
+        traceback.print_exc()
+    else:
+        output.error(told)
+    output.failed(told)
     return 1
 
 

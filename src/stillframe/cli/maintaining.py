@@ -14,11 +14,12 @@ from typing import Any
 
 from stillframe.cli.output import Output, table
 from stillframe.cli.progress import progress
-from stillframe.errors import ProjectError, StillframeError
+from stillframe.errors import StillframeError
 from stillframe.lake.frame import Frame
 from stillframe.runtime import Result, Warehouse
 from stillframe.runtime.config import parse_duration
-from stillframe.sql import Refused
+from stillframe.runtime.definitions import Definitions
+from stillframe.sql import Reason, Refused
 
 REMEMBERED_FRAMES = 10_000
 
@@ -62,8 +63,13 @@ def refresh(warehouse: Warehouse, options: argparse.Namespace, output: Output) -
         assert outcome.error is not None
         output.error(outcome.error, f"view {name} is stopped")
     for name, reasons in refused.items():
-        output.error(Refused(reasons), f"view {name} is refused")
+        output.error(Refused(reasons), _refusal(name))
     return 1 if result.failures or refused else 0
+
+
+def _refusal(name: str) -> str:
+    """A view's name, or that of a file in which something is no view."""
+    return f"file {name} is refused" if name.endswith(".sql") else f"view {name} is refused"
 
 
 def _refused_outcome(code: str) -> dict[str, Any]:
@@ -102,6 +108,7 @@ class Log:
     rows_in: int = 0
     rows_out: int = 0
     complaints: dict[str, str] = field(default_factory=dict)
+    refused: dict[str, tuple[Reason, ...]] = field(default_factory=dict)
     failing: bool = False
 
     def record(self, result: Result) -> None:
@@ -146,6 +153,13 @@ class Log:
         ]
         return None if None in counts else max(counts, default=0)
 
+    def look(self, definitions: Definitions) -> None:
+        """What is refused now and was not before, or not for these reasons."""
+        for name, reasons in definitions.refused.items():
+            if self.refused.get(name) != reasons:
+                self.output.error(Refused(reasons), _refusal(name))
+        self.refused = dict(definitions.refused)
+
     def complain(self, about: str, error: StillframeError, subject: str = "") -> None:
         """Once, not at every attempt."""
         if self.complaints.get(about) != str(error):
@@ -156,18 +170,16 @@ class Log:
 def run(warehouse: Warehouse, options: argparse.Namespace, output: Output) -> int:
     every = parse_duration(options.every).total_seconds()
     log = Log(warehouse, output)
-    for name, reasons in warehouse.definitions().refused.items():
-        output.error(Refused(reasons), f"view {name} is refused")
+    log.look(warehouse.definitions())
+    engine = warehouse.project.spark.get("engine", "spark")
     with stopped_by_signals() as (stop, take_over):
-        with progress(warehouse, output.err, f"starting the engine ({warehouse.project.spark or 'spark'})"):
+        with progress(warehouse, output.err, f"starting the engine ({engine})"):
             _ = warehouse.engine
         take_over()
         output.say(f"looking for changes every {every:g} s; Ctrl-C ends")
         while not stop.is_set():
             try:
-                warehouse.run(every, stop=stop, on_result=log.record)
-            except ProjectError:
-                raise
+                warehouse.run(every, stop=stop, on_result=log.record, on_look=log.look)
             except StillframeError as error:
                 # A source that is away for a while, or another process at work: told once, tried again.
                 log.failing = True

@@ -16,7 +16,7 @@ from decimal import Decimal
 from typing import Any
 
 from rich import box
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
@@ -24,6 +24,9 @@ from stillframe.errors import StillframeError
 
 _URL_PASSWORD = re.compile(r"(://[^\s:/@\"']*):[^\s\"']*@")
 _NAMED_SECRET = re.compile(r"(?i)\b(password|passwd|pwd|token|secret)=[^&\s\"']+")
+_ENDLESS = 10_000
+_READABLE = 16  # characters to which a column may be folded
+_GAP = 3
 _CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), 127)} | {10: "\\n", 13: "\\r", 9: "\\t"}
 
 
@@ -88,9 +91,45 @@ def _redacted(value: Any) -> Any:
     return value
 
 
+class _Rows(Table):
+    """Folded where some columns are a bit too wide; stacked, a line for each value, where the columns
+    would be folded beyond reading."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        wide = options.update(max_width=_ENDLESS)
+        needed = sum(
+            min(
+                _READABLE,
+                max(console.measure(c, options=wide).maximum for c in (column.header, *column.cells)),
+            )
+            for column in self.columns
+        )
+        if needed + _GAP * (len(self.columns) - 1) <= options.max_width:
+            yield from super().__rich_console__(console, options)
+            return
+        if self.title:
+            yield Text(str(self.title), style="italic")
+        for cells in zip(*(column.cells for column in self.columns), strict=True):
+            stack = Table.grid(padding=(0, 1))
+            stack.add_column(style="bold", no_wrap=True)
+            stack.add_column(overflow="fold")
+            for column, value in zip(self.columns, cells, strict=True):
+                stack.add_row(column.header, _left(value))
+            yield stack
+            yield Text()
+
+
+def _left(value: RenderableType) -> RenderableType:
+    if not isinstance(value, Text):
+        return value
+    moved = value.copy()
+    moved.justify = "left"
+    return moved
+
+
 def table(*columns: str, right: Iterable[str] = (), title: str | None = None) -> Table:
     """A table without vertical lines; the columns named in `right` hold numbers."""
-    made = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False, show_edge=False)
+    made = _Rows(box=box.SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False, show_edge=False)
     for column in columns:
         made.add_column(column, justify="right" if column in right else "left", overflow="fold")
     return made
@@ -108,6 +147,7 @@ class Output:
 
     def __init__(self, as_json: bool) -> None:
         self.as_json = as_json
+        self._documents = 0
         self.out = _console(sys.stdout)
         self.err = _console(sys.stderr, stderr=True)
 
@@ -123,6 +163,7 @@ class Output:
     def document(self, document: Any, *, data: bool = False) -> None:
         """The JSON document; `data` holds users' rows, which are not ours to change."""
         if self.as_json:
+            self._documents += 1
             safe = json_safe(document)
             self.raw(json.dumps(safe if data else _redacted(safe), ensure_ascii=False, indent=2) + "\n")
 
@@ -134,6 +175,12 @@ class Output:
     def note(self, text: str) -> None:
         """Something to know that is not the result."""
         self.err.print(Text(redact(text), style="dim"), soft_wrap=True)
+
+    def failed(self, error: StillframeError) -> None:
+        """The document of a command that failed before it had one."""
+        if not self._documents:
+            parts = {"code": error.code, "message": error.message, "detail": error.detail, "hint": error.hint}
+            self.document({"error": parts})
 
     def error(self, error: StillframeError, subject: str = "") -> None:
         """Message, detail, hint: one line each."""

@@ -24,7 +24,7 @@ _WHOLE = "#fecaca"
 def plan_svg(plan: Mapping[str, Any]) -> str:
     rows = [_boxes(term) for term in plan["tree"]]
     widest = max((sum(_width(lines) + _GAP for lines, _ in row) for row in rows), default=0)
-    title = f"change of {plan['view']}"
+    title = f"{'recomputation' if plan.get('mode') == 'full' else 'change'} of {plan['view']}"
     subtitle = f"{plan['algorithm']}, {plan['level']}, {len(rows)} terms"
     width = max(widest, len(title) * _CHARACTER * 1.3, len(subtitle) * _CHARACTER) + 2 * _MARGIN + _GAP
     height = _HEADER + len(rows) * _ROW + _MARGIN

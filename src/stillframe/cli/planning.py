@@ -13,7 +13,7 @@ from rich.tree import Tree
 from stillframe.cli.output import Output, cell, redact, table
 from stillframe.cli.plan_svg import plan_svg
 from stillframe.cli.progress import progress
-from stillframe.errors import ProjectError
+from stillframe.errors import ProjectError, StillframeError
 from stillframe.runtime import Verification, Warehouse
 
 DRIFT = 3
@@ -22,6 +22,7 @@ DRIFT = 3
 def check(warehouse: Warehouse, options: argparse.Namespace, output: Output) -> int:
     views = warehouse.check(offline=options.offline)
     document: dict[str, Any] = {"views": views}
+    reasons = [reason for view in views.values() for reason in view["reasons"]]
     for name, view in views.items():
         if view["ok"]:
             how = "incrementally" if view["incremental"] else "by recomputing"
@@ -32,20 +33,42 @@ def check(warehouse: Warehouse, options: argparse.Namespace, output: Output) -> 
             _print_reason(name, reason, output)
     if not views:
         output.say("there are no views; write one into views/")
+    away = {} if options.offline else warehouse.unreachable()
     if not options.offline:
-        stored = warehouse.store_schemas()
-        document["schemas"] = str(stored)
-        output.say(f"the sources' schemas are stored in {stored.name}", style="dim")
+        document["sources"] = {name: _source_document(away.get(name)) for name in warehouse.sources}
+        document["schemas"] = _store_schemas(warehouse, output)
     output.document(document)
-    return 0 if all(view["ok"] for view in views.values()) else ProjectError.exit_status
+    for error in away.values():
+        output.error(error)
+    if all(reason["away"] for reason in reasons):
+        return 1 if reasons or away else 0
+    return ProjectError.exit_status
+
+
+def _source_document(error: StillframeError | None) -> dict[str, Any]:
+    if error is None:
+        return {"ok": True}
+    return {"ok": False, "code": error.code, "message": error.message, "hint": error.hint}
+
+
+def _store_schemas(warehouse: Warehouse, output: Output) -> str | None:
+    try:
+        stored = warehouse.store_schemas()
+    except OSError as error:
+        output.note(f"the sources' schemas are not stored for checks offline: {error}")
+        return None
+    if not stored.is_file():
+        return None
+    output.say(f"the sources' schemas are stored in {stored.name}", style="dim")
+    return str(stored)
 
 
 def _print_reason(name: str, reason: Mapping[str, Any], output: Output) -> None:
-    place = f"views/{reason['file']}:{reason['line']}:{reason['column']}"
-    output.text(
-        Text.assemble(("refused  ", "red"), f"{name}  {place}: {reason['code']}: {redact(reason['message'])}")
-    )
-    if reason["text"]:
+    """A source that cannot be reached is no fault of the text, so no place in it is named."""
+    place = "" if reason["away"] else f"views/{reason['file']}:{reason['line']}:{reason['column']}: "
+    label = ("away     ", "yellow") if reason["away"] else ("refused  ", "red")
+    output.text(Text.assemble(label, f"{name}  {place}{reason['code']}: {redact(reason['message'])}"))
+    if reason["text"] and not reason["away"]:
         output.say(f"         at: {reason['text']}")
     if reason["hint"]:
         output.say(f"         hint: {reason['hint']}", style="cyan")
@@ -55,11 +78,11 @@ def _print_reason(name: str, reason: Mapping[str, Any], output: Output) -> None:
 
 
 def plan(warehouse: Warehouse, options: argparse.Namespace, output: Output) -> int:
-    if options.expression != "n-term":
+    if options.expression == "tree":
         raise ProjectError(
             f"the change of a view cannot be had as {options.expression!r} yet",
             detail="one form exists: n terms for a join of n relations",
-            hint="leave --expression out, or give n-term",
+            hint="leave --expression out, or give n-term or all",
             code="EXPRESSION_UNAVAILABLE",
         )
     found = warehouse.plan(options.view)
@@ -78,22 +101,53 @@ def plan_tree(found: Mapping[str, Any]) -> Tree:
     root.add(Text(f"why: {found['why']}", style="dim"))
     if found["key"]:
         root.add(Text(f"key: {', '.join(found['key'])}"))
-    change = root.add(Text(f"change = sum of {len(found['tree'])} terms ({found['expression']})"))
+    words = {"full": "recomputes it", "incremental": "follows its changes", "unchanged": "has nothing to do"}
+    root.add(Text(f"a refresh now {words[found['next']['mode']]} ({found['next']['reason']})"))
+    parts = _many(len(found["tree"]), "term")
+    if found["mode"] == "full":
+        change = root.add(Text(f"recomputed = sum of {parts} (refresh_policy = 'full')"))
+    else:
+        change = root.add(Text(f"change = sum of {parts} ({found['expression']})"))
     for term in found["tree"]:
         branch = change.add(Text(" ⋈ ".join(term["join"]), style="cyan"))
         for read in term["reads"]:
             how = f"rows with {read['by']}" if read["by"] else "every row"
             branch.add(Text(f"reads {read['relation']} {read['at']} the change, from {read['from']}: {how}"))
+    queries = root.add(Text("queries sent to sources"))
+    for query in found["queries"]:
+        queries.add(Text(_query_text(query)))
+    if not found["queries"]:
+        queries.add(Text("none: what it reads is in the lake"))
     cost = found["cost"]
-    pending = ", ".join(f"{s} {'?' if n is None else n}" for s, n in cost["pending_changes"].items())
-    branch = root.add(Text(f"cost: {cost['reads']} reads, {cost['whole_reads']} of them whole relations"))
-    branch.add(Text(f"changes waiting: {pending or 'the view is not there yet'}"))
+    branch = root.add(Text(f"cost: {_cost_text(cost)}"))
+    waiting = ", ".join(f"{s} {'?' if n is None else n}" for s, n in cost["pending_changes"].items())
+    branch.add(
+        Text(f"changes waiting: {waiting}; where none is known of, one row of each relation is assumed")
+    )
     others = root.add(Text("not taken"))
     for other in found["alternatives"]:
-        others.add(
-            Text(f"{other['mode']}: {other['reads']} reads, {other['whole_reads']} whole; {other['why_not']}")
-        )
+        others.add(Text(f"{other['mode']}: {_cost_text(other)}; {other['why_not']}"))
     return root
+
+
+def _cost_text(cost: Mapping[str, Any]) -> str:
+    rows = "an unknown number of rows" if cost["rows"] is None else f"about {_many(cost['rows'], 'row')}"
+    whole = _many(cost["whole_reads"], "read")
+    return f"{rows} in {_many(cost['queries'], 'query')}; {whole} of whole relations"
+
+
+def _query_text(query: Mapping[str, Any]) -> str:
+    columns = ", ".join(query["columns"])
+    where = f" where {query['by']}" if query["by"] else ""
+    what = "changes of " if query["kind"] == "changes" else ""
+    rows = "? rows" if query["rows"] is None else _many(query["rows"], "row")
+    return f"{query['source']}: {what}{query['table']} ({columns}){where}: about {rows}"
+
+
+def _many(count: int, word: str) -> str:
+    if count == 1:
+        return f"1 {word}"
+    return f"{count} {word[:-1]}ies" if word.endswith("y") else f"{count} {word}s"
 
 
 # -- verify
@@ -109,7 +163,9 @@ def verify(warehouse: Warehouse, options: argparse.Namespace, output: Output) ->
     for name, verification in found.items():
         if verification.error is not None:
             output.error(verification.error, f"view {name}")
-    return 0 if all(v.ok for v in found.values()) else DRIFT
+    if any(v.drift for v in found.values()):
+        return DRIFT
+    return 0 if all(v.ok for v in found.values()) else 1
 
 
 def verification_table(found: Mapping[str, Verification]) -> Any:
@@ -119,10 +175,16 @@ def verification_table(found: Mapping[str, Verification]) -> Any:
     for name, v in found.items():
         made.add_row(
             name,
-            Text("ok", style="green") if v.ok else Text("drift", style="bold red"),
+            _result(v),
             *map(str, (v.frame, v.rows, v.missing, v.extra)),
         )
     return made
+
+
+def _result(verification: Verification) -> Text:
+    if verification.ok:
+        return Text("ok", style="green")
+    return Text("drift", style="bold red") if verification.drift else Text("unknown", style="yellow")
 
 
 def _print_sample(name: str, verification: Verification, output: Output) -> None:

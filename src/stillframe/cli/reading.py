@@ -14,7 +14,7 @@ from rich.text import Text
 from stillframe.cli.arguments import UsageError
 from stillframe.cli.output import Output, plain, redact, rows_table, table
 from stillframe.cli.progress import progress
-from stillframe.engine import engine_errors
+from stillframe.engine import EngineError, engine_errors
 from stillframe.lake.frame import Frame, ViewState
 from stillframe.runtime import Warehouse
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 WATCH_SECONDS = 1.0
 FRAMES_SHOWN = 20
+_STYLES = {"current": "green", "stopped": "red", "refused": "red"}
+_MISSING = "PATH_NOT_FOUND"  # a file of the lake, which is no fault of a query
 
 
 # -- status
@@ -50,9 +52,10 @@ def status(warehouse: Warehouse, options: argparse.Namespace, output: Output) ->
 def status_text(found: Mapping[str, Any]) -> RenderableType:
     parts: list[RenderableType] = []
     if found["frame"] is None:
-        parts.append(Text("no frame yet; run `stillframe refresh`"))
+        parts.append(Text(f"no frame yet in {found['warehouse']}; run `stillframe refresh`"))
     else:
         parts.append(Text(f"frame {found['frame']}, published {found['published_at']}", style="bold"))
+    if found["views"]:
         parts += [_views_table(found["views"]), _reasons(found["views"])]
     parts.append(_sources_table(found["sources"]))
     bound = found["settle_bound"]
@@ -77,14 +80,14 @@ def _views_table(views: Mapping[str, Mapping[str, Any]]) -> RenderableType:
         verified = view["verified_through"]
         made.add_row(
             name,
-            Text(view["state"], style={"current": "green", "stopped": "red"}.get(view["state"], "yellow")),
-            view["level"],
+            Text(view["state"], style=_STYLES.get(view["state"], "yellow")),
+            view["level"] or "-",
             str(view["frame"] or "-"),
-            str(view["rows"]),
+            "-" if view["rows"] is None else str(view["rows"]),
             str(view["mode"] or "-"),
             ", ".join(_lag(source, lag) for source, lag in view["lag"].items()) or "-",
             str(view["settled_frame"] or "-"),
-            f"{view['unsettled_rows']} rows in {view['unsettled_files']} files",
+            f"{view['unsettled_rows']} rows in {view['unsettled_files']} files" if view["table"] else "-",
             "never" if verified is None else f"frame {verified}",
         )
     return made
@@ -139,9 +142,22 @@ def show(warehouse: Warehouse, options: argparse.Namespace, output: Output) -> i
 
 
 def query(warehouse: Warehouse, options: argparse.Namespace, output: Output) -> int:
+    """What the engine says of the text before it meets a row is bad usage; what it says later, a failure."""
     frame = warehouse.frame(options.frame)
-    with progress(warehouse, output.err, "computing"), engine_errors():
-        found = warehouse.query(options.sql, frame.number).toArrow()
+    analysed = False
+    try:
+        with progress(warehouse, output.err, "computing"), engine_errors():
+            rows = warehouse.query(options.sql, frame.number)
+            analysed = rows.schema is not None
+            found = rows.toArrow()
+    except EngineError as error:
+        if error.code != EngineError.code:
+            raise
+        if analysed or _MISSING in error.detail:
+            raise EngineError("the engine could not evaluate the query", detail=error.detail) from error
+        hint = f"views of frame {frame.number}: {', '.join(frame.views) or 'none'}"
+        message = "this is not a query over the views"
+        raise UsageError(message, detail=error.detail, hint=hint, code="BAD_QUERY") from error
     _print_rows(found, frame, options.format, output)
     return 0
 

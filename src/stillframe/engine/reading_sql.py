@@ -10,14 +10,15 @@ from __future__ import annotations
 from stillframe.algebra import Type
 
 _BLANK = r"[\x00-\x20\x7f]*"
+_JAVA_BLANK = r"[\x00-\x20]*"  # what Java drops around a number with a point
 _YEAR = "(?:[1-9][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[1-9])"
 # Years whose every moment, seen from any zone, lies within 0001 to 9999.
 _INNER_YEAR = "(?:000[2-9]|00[1-9][0-9]|0[1-9][0-9]{2}|[1-8][0-9]{3}|9[0-8][0-9]{2}|99[0-8][0-9]|999[0-8])"
 _MONTH = "-[0-9]{1,2}"
 _DAY = f"{_MONTH}{_MONTH}"
 _MINUTE = r"[ T][0-9]{1,2}:[0-9]{1,2}(?::[0-9]{1,2}(?:\.[0-9]*)?)?"
-_ZONE = r"[\x00-\x20]*(?:UTC|GMT|UT)?[+-](?:[0-9]{1,2}(?::[0-9]{1,2})?|[0-9]{4})"
-_UTC = r"[\x00-\x20]*(?:Z|UTC|GMT|UT)"
+_ZONE = rf"{_JAVA_BLANK}(?:UTC|GMT|UT)?[+-](?:[0-9]{{1,2}}(?::[0-9]{{1,2}})?|[0-9]{{4}})"
+_UTC = rf"{_JAVA_BLANK}(?:Z|UTC|GMT|UT)"
 _NUMBER = r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)"
 
 # The value is what the first group holds, or the second.
@@ -54,6 +55,7 @@ def readable(text: str, target: Type, *, sail: bool) -> str:
             pattern = _WHOLE
         case _:
             return text
-    around = rf"(?s)^\?{_BLANK}(?:{pattern}){_BLANK}\z".replace("\\", "\\\\")
+    blank = _JAVA_BLANK if target.name in ("DECIMAL", "DOUBLE") else _BLANK
+    around = rf"(?s)^\?{blank}(?:{pattern}){blank}\z".replace("\\", "\\\\")
     taken = "$1$2" if target.name in ("DATE", "TIMESTAMP") else "$1"
     return f"regexp_replace(concat('?', {text}), '{around}', '{taken}')"

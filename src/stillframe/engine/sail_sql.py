@@ -64,7 +64,7 @@ def sail_call(name: str, type_: Type, args: tuple[Scalar, ...], parts: list[str]
     """None where the plain text will do."""
     if name in ("/", "%", "div"):
         return _division(name, type_, args, parts)
-    if type_.is_integer and name in ("+", "-", "*", "negative", "abs"):
+    if type_.is_integer and name in ("+", "-", "*"):
         wide = [f"CAST({part} AS DECIMAL(19,0))" for part in parts]
         return f"CAST({plain_call(name, wide)} AS {type_})"
     if type_.is_decimal and name in ("negative", "abs") and type_.precision > _NEGATED_DIGITS:
@@ -84,18 +84,13 @@ def sail_call(name: str, type_: Type, args: tuple[Scalar, ...], parts: list[str]
 
 
 def _division(name: str, type_: Type, args: tuple[Scalar, ...], parts: list[str]) -> str:
-    """Nothing is NULL when divided by zero, not an error; the one quotient of integers that overflows is
-    the least one by -1."""
+    """NULL divided by zero is NULL, not an error."""
     if name == "/" and type_.is_decimal:
         raise _refused("the scale of a quotient of decimals", "cast one side to DOUBLE")
-    (dividend, divisor), value = parts, _value(args[1])
-    if not value and _value(args[0]) is None:
+    dividend, divisor = parts
+    if not _value(args[1]) and _value(args[0]) is None:
         divisor = f"CASE WHEN {dividend} IS NULL THEN {literal(None, args[1].type)} ELSE {divisor} END"
-    quotient = plain_call(name, [dividend, divisor])
-    if name == "div" and value in (None, -1):
-        negated = f"CAST(- CAST({dividend} AS DECIMAL(19,0)) AS BIGINT)"
-        return f"CASE WHEN {parts[1]} = -1 THEN {negated} ELSE {quotient} END"
-    return quotient
+    return plain_call(name, [dividend, divisor])
 
 
 def _decimal(name: str, type_: Type, left: Type, right: Type, text: str) -> str:

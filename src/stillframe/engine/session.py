@@ -75,12 +75,16 @@ class Engine:
 
     def close(self) -> None:
         """Sessions before their server: a client left open would wait for it when the process ends."""
-        if _is_connect(self.maintenance):
-            _release(self.maintenance)
-        if self._own:
-            self.caller.stop()
-        if self._server is not None:
-            self._server.stop()
+        try:
+            if _is_connect(self.maintenance):
+                _release(self.maintenance)
+            if self._own and _is_connect(self.caller):
+                _release(self.caller)
+        finally:
+            if self._own:
+                self.caller.stop()
+            if self._server is not None:
+                self._server.stop()
 
 
 def open_engine(settings: Mapping[str, Any]) -> Engine:
@@ -171,7 +175,7 @@ def _connect(remote: str, conf: Mapping[str, str]) -> Engine:
         _configure(caller, {"spark.sql.session.timeZone": "UTC"})
     except PySparkException as error:
         raise EngineError(
-            f"no Spark Connect server answers at {remote}",
+            f"no Spark Connect server answers at {remote.partition(';')[0]}",  # a token may follow
             detail=str(error).splitlines()[0],
             code="NO_ENGINE",
         ) from error
@@ -192,9 +196,13 @@ def _beside(spark: Any) -> Any:
 
 def _release(session: Any) -> None:
     """End one Spark Connect session; `stop` would end the server with it where PySpark started that."""
-    with suppress(Exception):  # the server may be gone before its sessions
-        session.client.release_session()
-    session.client.close()
+    client = session.client
+    try:
+        client.set_retry_policies([])  # the server may be gone before its sessions
+        with suppress(Exception):
+            client.release_session()
+    finally:
+        client.close()
 
 
 def _kind(session: SparkSession) -> str:

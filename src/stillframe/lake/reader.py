@@ -12,16 +12,20 @@ as it is, except for the rows that net takes away (`leaving`):
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stillframe.algebra.arrow import COUNT
 from stillframe.engine import identifier, read_files, view_struct
 from stillframe.errors import LakeError
-from stillframe.lake.frame import ViewState
+from stillframe.lake.frame import Frame, ViewState
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+_SKIPPED = r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)*"
+_WITH = re.compile(rf"{_SKIPPED}WITH\b(?:{_SKIPPED}RECURSIVE\b)?", re.IGNORECASE | re.DOTALL)
 
 
 def content(session: SparkSession, root: Path, view: ViewState) -> DataFrame:
@@ -38,6 +42,28 @@ def content(session: SparkSession, root: Path, view: ViewState) -> DataFrame:
         return base
     changes = read_files(session, [root / f.path for f in view.changes], view_struct(view.schema, count=True))
     return session.sql(content_sql(view), base=base, changes=changes)
+
+
+def frame_query(session: SparkSession, root: Path, frame: Frame, text: str) -> DataFrame:
+    """A query over the views of one frame. They come before it as queries of its WITH, so that nothing is
+    registered in the session, no later frame can take their place, and nothing but a query is accepted."""
+    named: dict[str, ViewState] = {}  # as the query spells them: Sail tells Notes from notes
+    for name, view in frame.views.items():
+        spelled = re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text, re.IGNORECASE)
+        if view.vector is not None and spelled is not None:
+            named[spelled.group()] = view
+    if not named:
+        return session.sql(text)
+    contents = {f"view{i}": content(session, root, view) for i, view in enumerate(named.values())}
+    ours = ", ".join(
+        f"{identifier(name)} AS (SELECT * FROM {{{placeholder}}})"
+        for name, placeholder in zip(named, contents, strict=True)
+    )
+    escaped = text.replace("{", "{{").replace("}", "}}")
+    theirs = _WITH.match(escaped)
+    if theirs is None:
+        return session.sql(f"WITH {ours} {escaped}", **contents)
+    return session.sql(f"{theirs.group()} {ours}, {escaped[theirs.end() :]}", **contents)
 
 
 def content_sql(view: ViewState) -> str:

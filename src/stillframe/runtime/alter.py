@@ -15,25 +15,25 @@ from pathlib import Path
 from stillframe.errors import ProjectError
 from stillframe.lake.frame import Frame, ViewState
 from stillframe.lake.storage import Storage
-from stillframe.runtime.definitions import Definitions, unknown_view
-from stillframe.sql import parse_views
+from stillframe.runtime.definitions import Definitions, unknown_view, view_files
+from stillframe.sql import read_views
 from stillframe.sql.rewrite import remove_view, rename_view
 
 
-def drop(lake: Storage, definitions: Definitions, texts: Path, name: str) -> Frame | None:
+def drop(lake: Storage | None, definitions: Definitions, texts: Path, name: str) -> Frame | None:
     """Returns the frame without the view; None where no frame had it."""
     _refuse_if_read(definitions, name, "drop these first")
     frame = _frame_with(lake, definitions, name)
     published = None
-    if frame is not None and name in frame.views:
+    if lake is not None and frame is not None and name in frame.views:
         published = _next(lake, frame, {other: view for other, view in frame.views.items() if other != name})
     _edit_text(texts, name, None)
     return published
 
 
-def rename(lake: Storage, definitions: Definitions, texts: Path, name: str, new: str) -> Frame | None:
+def rename(lake: Storage | None, definitions: Definitions, texts: Path, name: str, new: str) -> Frame | None:
     """Returns the frame in which the view has its new name; None where no frame had it."""
-    _refuse_if_read(definitions, name, "change their text first")
+    _refuse_if_read(definitions, name, f"define {new} with the same query, let these read it, drop {name}")
     if not re.fullmatch(r"[A-Za-z_]\w*", new):
         raise ProjectError(f"{new!r} cannot name a view", hint="use letters, digits and _")
     frame = _frame_with(lake, definitions, name)
@@ -41,7 +41,7 @@ def rename(lake: Storage, definitions: Definitions, texts: Path, name: str, new:
     if new.lower() in {other.lower() for other in taken}:
         raise ProjectError(f"there is a view {new} already")
     published = None
-    if frame is not None and name in frame.views:
+    if lake is not None and frame is not None and name in frame.views:
         moved = lake.copy_table_files(frame.views[name].table, new, frame.views[name])
         views = {new if other == name else other: view for other, view in frame.views.items()}
         published = _next(lake, frame, {**views, new: replace(moved, table=new)})
@@ -56,11 +56,18 @@ def _refuse_if_read(definitions: Definitions, name: str, hint: str) -> None:
         raise ProjectError(f"view {name} is read by {', '.join(readers)}", hint=hint)
 
 
-def _frame_with(lake: Storage, definitions: Definitions, name: str) -> Frame | None:
-    frame = lake.newest()
+def _frame_with(lake: Storage | None, definitions: Definitions, name: str) -> Frame | None:
+    """A view without a text is known by the frame alone; but its text may stand where nobody can read it."""
+    frame = lake.newest() if lake else None
     known = {**definitions.texts, **(frame.views if frame else {})}
     if name not in known:
-        raise unknown_view(name, known)
+        raise unknown_view(name, known, unreadable=definitions.unreadable)
+    if name not in definitions.texts and definitions.unreadable:
+        files = ", ".join(definitions.unreadable)
+        raise ProjectError(
+            f"the text of view {name} may be in {files}, which cannot be read",
+            hint="mend it or remove it first",
+        )
     return frame
 
 
@@ -71,9 +78,12 @@ def _next(lake: Storage, frame: Frame, views: Mapping[str, ViewState]) -> Frame:
 
 def _edit_text(texts: Path, name: str, new: str | None) -> None:
     """Rename or remove one statement of a definitions file; the rest of the file stays as it is."""
-    for path in sorted(texts.glob("*.sql")):
-        source = path.read_text(encoding="utf-8")
-        if any(text.name == name for text in parse_views(source, path.name)):
+    for path in view_files(texts):
+        try:
+            source = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            continue
+        if any(text.name == name for text in read_views(source, path.name)[0]):
             edited = rename_view(source, name, new) if new else remove_view(source, name)
             if edited.strip():
                 path.write_text(edited, encoding="utf-8")

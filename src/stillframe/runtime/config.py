@@ -18,6 +18,7 @@ FILE = "stillframe.yml"
 SCHEMAS = "stillframe.schemas.json"
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+ENGINES = ("spark", "sail")
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,7 @@ def load_project(root: Path) -> Project:
         raise ProjectError(f"{FILE} is not valid YAML", detail=str(error).replace("\n", " ")) from error
     if not isinstance(document, dict):
         raise ProjectError(f"{FILE} must be a mapping with name, warehouse and sources")
+    document = _expanded(document)
     known = {"name", "warehouse", "spark", "sources", "retention", "settle"}
     _only(document, known, FILE)
     name = document.get("name")
@@ -74,9 +76,9 @@ def load_project(root: Path) -> Project:
     return Project(
         name=name,
         root=root,
-        warehouse=root / _expand(str(document.get("warehouse", "warehouse"))),
+        warehouse=root / str(document.get("warehouse", "warehouse")),
         sources={source: _source(source, config) for source, config in _mapping(document, "sources").items()},
-        spark=_mapping(document, "spark"),
+        spark=_spark(_mapping(document, "spark")),
         retention=_duration(document.get("retention", "24h")),
         settle=_settle(_mapping(document, "settle")),
     )
@@ -91,9 +93,20 @@ def _source(name: str, config: Any) -> SourceConfig:
         raise ProjectError(f"source {name} needs a url", hint=f'{name}: {{url: "sqlite:///shop.db"}}')
     _only(config, {"url", "capture_limit"}, f"source {name}")
     limit = config.get("capture_limit")
+    if isinstance(limit, str) and limit.isdecimal():  # a number out of the environment
+        limit = int(limit)
     if limit is not None and (not isinstance(limit, int) or limit <= 0):
         raise ProjectError(f"source {name}: capture_limit is a number of log rows, not {limit!r}")
-    return SourceConfig(_expand(str(config["url"])), limit)
+    return SourceConfig(str(config["url"]), limit)
+
+
+def _spark(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    _only(config, {"engine", "master", "remote", "conf"}, "spark")
+    engine = config.get("engine", ENGINES[0])
+    if engine not in ENGINES:
+        raise ProjectError(f"no engine {engine!r}", hint=f"engine is {' or '.join(ENGINES)}")
+    _mapping(config, "conf")
+    return config
 
 
 def _settle(config: Mapping[str, Any]) -> SettleBound:
@@ -122,6 +135,18 @@ def _mapping(document: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     value = document.get(key) or {}
     if not isinstance(value, dict):
         raise ProjectError(f"{key} in {FILE} must be a mapping")
+    return value
+
+
+def _expanded(value: Any) -> Any:
+    """The same document, every string in it expanded. What a variable holds is never read as YAML."""
+    match value:
+        case str():
+            return _expand(value)
+        case dict():
+            return {key: _expanded(item) for key, item in value.items()}
+        case list():
+            return [_expanded(item) for item in value]
     return value
 
 

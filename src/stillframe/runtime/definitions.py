@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from stillframe.algebra import Plan, Schema, normalize, relations
-from stillframe.errors import ProjectError
+from stillframe.errors import ProjectError, StillframeError
 from stillframe.sources.base import Relation
-from stillframe.sql import Names, Reason, Refused, ViewText, parse_views, resolve
+from stillframe.sql import Names, Reason, Refused, ViewText, read_views, resolve, sources_named
 
 LEVEL = "strong"
 ALGORITHM = "tid"
@@ -62,12 +62,34 @@ class View:
 
 
 @dataclass(frozen=True)
+class Texts:
+    """The files of a project: the views in them, and for each file what in it could not be read."""
+
+    views: tuple[ViewText, ...]
+    unreadable: Mapping[str, tuple[Reason, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Definitions:
-    """Every view of a project: those that resolve, upstream first, and the reasons for those that do not."""
+    """Every view of a project: those that resolve, upstream first, and the reasons for those that do not.
+    What cannot even be read as a view is refused under its file's name (which no view can have). `away`
+    holds those of the refused whose source was never reached."""
 
     views: Mapping[str, View]
     refused: Mapping[str, tuple[Reason, ...]]
     texts: Mapping[str, ViewText] = field(default_factory=dict)
+    away: Mapping[str, StillframeError] = field(default_factory=dict)
+
+    @property
+    def unreadable(self) -> tuple[str, ...]:
+        """The files with something in them that is no view."""
+        return tuple(name for name in self.refused if name not in self.texts)
+
+    def unknown(self, name: str) -> StillframeError:
+        """Why there is no such view."""
+        if name in self.away:
+            return self.away[name]
+        return unknown_view(name, self.texts, self.refused.get(name), self.unreadable)
 
     def closure(self, names: Iterable[str]) -> tuple[str, ...]:
         """The named views and all they read, upstream first."""
@@ -76,43 +98,88 @@ class Definitions:
         while pending:
             name = pending.pop()
             if name not in self.views:
-                raise unknown_view(name, (*self.views, *self.refused), self.refused.get(name))
+                raise self.unknown(name)
             if name not in wanted:
                 wanted.add(name)
                 pending += self.views[name].upstream
         return tuple(name for name in self.views if name in wanted)
 
+    def base_relations(self, name: str) -> tuple[str, ...]:
+        """The sources' relations a view reads, itself or through the views it reads."""
+        found = (relation for one in self.closure([name]) for relation in self.views[one].relations)
+        return tuple(dict.fromkeys(found))
+
     def dependants(self, name: str) -> tuple[str, ...]:
         return tuple(view.name for view in self.views.values() if name in view.upstream)
 
 
-def unknown_view(name: str, known: Iterable[str], reasons: tuple[Reason, ...] | None = None) -> ProjectError:
+def unknown_view(
+    name: str,
+    known: Iterable[str],
+    reasons: tuple[Reason, ...] | None = None,
+    unreadable: Iterable[str] = (),
+) -> ProjectError:
     if reasons:
         return Refused(reasons)
-    names = ", ".join(known) or "none"
-    return ProjectError(f"no view {name!r}", hint=f"there are: {names}", code="UNKNOWN_VIEW")
+    files = ", ".join(unreadable)
+    return ProjectError(
+        f"no view {name!r}",
+        detail=f"not all of {files} could be read" if files else "",
+        hint=f"there are: {', '.join(known) or 'none'}",
+        code="UNKNOWN_VIEW",
+    )
 
 
-def read_texts(folder: Path) -> tuple[ViewText, ...]:
+def view_files(folder: Path) -> tuple[Path, ...]:
+    """The files that hold views, in order; hidden ones are an editor's."""
+    return tuple(sorted(path for path in folder.glob("*.sql") if not path.name.startswith(".")))
+
+
+def read_texts(folder: Path) -> Texts:
+    """A name belongs to the text that has it first, files in order of their names."""
     found: dict[str, ViewText] = {}
-    for path in sorted(folder.glob("*.sql")) if folder.is_dir() else []:
-        for text in parse_views(path.read_text(encoding="utf-8"), path.name):
-            other = found.get(text.name.lower())
-            if other is not None:
-                raise ProjectError(
-                    f"view {text.name} is defined twice: in {other.origin} and in {text.origin}",
-                    hint="view names are compared without regard to case",
-                )
-            found[text.name.lower()] = text
-    return tuple(found.values())
+    unreadable: dict[str, tuple[Reason, ...]] = {}
+    for path in view_files(folder):
+        try:
+            texts, reasons = read_views(path.read_text(encoding="utf-8"), path.name)
+        except FileNotFoundError:
+            continue  # gone since the folder was listed
+        except (OSError, UnicodeDecodeError) as error:
+            texts, reasons = (), (Reason("UNREADABLE_FILE", f"{path.name} cannot be read: {error}"),)
+        for text in texts:
+            first = found.setdefault(text.name.lower(), text)
+            if first is not text:
+                reasons = (*reasons, _twice(text, first))
+        if reasons:
+            unreadable[path.name] = reasons
+    return Texts(tuple(found.values()), unreadable)
 
 
-def resolve_all(texts: Iterable[ViewText], catalog: Mapping[str, Mapping[str, Relation]]) -> Definitions:
-    """Resolve views until no more can be: a view waits for those its text names."""
+def _twice(text: ViewText, first: ViewText) -> Reason:
+    return Reason(
+        "DEFINED_TWICE",
+        f"view {text.name} is defined in {first.origin} already",
+        "view names are compared without regard to case; keep one of the two",
+        text.line,
+        1,
+        text.name,
+    )
+
+
+def resolve_all(
+    texts: Iterable[ViewText],
+    catalog: Mapping[str, Mapping[str, Relation]],
+    unreadable: Mapping[str, tuple[Reason, ...]] | None = None,
+    unreached: Mapping[str, StillframeError] | None = None,
+) -> Definitions:
+    """Resolve views until no more can be: a view waits for those its text names. `unreached` are sources
+    the catalog lacks because nobody ever reached them."""
     all_texts = tuple(texts)
-    pending = list(all_texts)
+    away = {text.name: error for text in all_texts if (error := _unreached(text, unreached or {}))}
+    refused: dict[str, tuple[Reason, ...]] = dict(unreadable or {})
+    refused.update((text.name, (_reason(text, away[text.name]),)) for text in all_texts if text.name in away)
+    pending = [text for text in all_texts if text.name not in away]
     views: dict[str, View] = {}
-    refused: dict[str, tuple[Reason, ...]] = {}
     while pending:
         waiting: list[ViewText] = []
         names_left = {text.name.lower(): text.name for text in pending}
@@ -122,8 +189,11 @@ def resolve_all(texts: Iterable[ViewText], catalog: Mapping[str, Mapping[str, Re
             except Refused as error:
                 if any(other != text.name.lower() and _mentions(error, other) for other in names_left):
                     waiting.append(text)
-                else:
-                    refused[text.name] = error.reasons
+                    continue
+                cause = next((other for other in refused if _mentions(error, other.lower())), None)
+                refused[text.name] = (_upstream_refused(text, cause),) if cause else error.reasons
+                if cause in away:
+                    away[text.name] = away[cause]
             else:
                 views[view.name] = view
         if len(waiting) == len(pending):
@@ -131,11 +201,27 @@ def resolve_all(texts: Iterable[ViewText], catalog: Mapping[str, Mapping[str, Re
                 refused[text.name] = (_cycle(text, waiting),)
             break
         pending = waiting
-    return Definitions(views, refused, {text.name: text for text in all_texts})
+    return Definitions(views, refused, {text.name: text for text in all_texts}, away)
+
+
+def _unreached(text: ViewText, unreached: Mapping[str, StillframeError]) -> StillframeError | None:
+    named = sources_named(text.select) if unreached else frozenset()
+    return next((error for source, error in unreached.items() if source.lower() in named), None)
+
+
+def _reason(text: ViewText, error: StillframeError) -> Reason:
+    """An error that no single place of the text is to blame for."""
+    return Reason(error.code, error.message, error.hint, text.line, 1, text.name)
+
+
+def _upstream_refused(text: ViewText, upstream: str) -> Reason:
+    message = f"view {text.name} reads view {upstream}, which is refused"
+    return Reason("UPSTREAM_REFUSED", message, f"mend {upstream} first", text.line, 1, text.name)
 
 
 def _mentions(error: Refused, name: str) -> bool:
-    return any(r.code == "UNKNOWN_RELATION" and f"'{name}'" in r.message.lower() for r in error.reasons)
+    missing = f"no view {name!r};"
+    return any(r.code == "UNKNOWN_RELATION" and missing in r.message.lower() for r in error.reasons)
 
 
 def _cycle(text: ViewText, waiting: Iterable[ViewText]) -> Reason:

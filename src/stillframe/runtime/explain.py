@@ -1,62 +1,219 @@
-"""The change plan of a view as data: the terms a refresh runs, and what each asks of which source."""
+"""The plan of a view as data: what a refresh runs, what it asks of which source, and what that costs beside
+the plan not taken.
+
+Costs are estimates: rows that leave the sources. A read by key meets one row where the column is a key, else
+as many as there are rows of the one relation to a row of the other.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from stillframe.algebra import Moment, Plan, Scan, relations, scans
-from stillframe.change import Fetch, body, change_of, columns_read, fetches, terms
-from stillframe.runtime.definitions import View
+from stillframe.algebra import Join, Moment, Plan, Scan, relations, scans
+from stillframe.change import Fetch, Link, at, body, change_of, columns_read, driver, fetches, terms
+from stillframe.errors import StillframeError
+from stillframe.lake.frame import ViewState
+from stillframe.runtime.definitions import Definitions, View
+from stillframe.runtime.reads import KEY_LIMIT
+from stillframe.runtime.status import transactions_behind
 from stillframe.sources.base import Source
 
+LAKE = "lake"
+WHY = "every source keeps a change log, so each state is had from the current rows and the log"
 
-def explain(view: View, pending: Mapping[str, int | None], sources: Mapping[str, Source]) -> dict[str, Any]:
-    """As if every relation had changed: each refresh leaves out the terms whose change is empty."""
-    every = frozenset(relations(view.plan))
-    parts = terms(change_of(view.plan, every))
-    tree = [_term(view, part, sources) for part in parts]
-    read_whole = sum(1 for term in tree for fetch in term["reads"] if fetch["by"] is None)
+
+@dataclass(frozen=True)
+class Situation:
+    """What is known when a plan is made: the view's state in the newest frame, the rows of each relation and
+    view it reads, and how many changes of each wait. None where nobody can say."""
+
+    state: ViewState | None
+    rows: Mapping[str, int | None]
+    waiting: Mapping[str, int | None]
+
+    def assumed(self) -> dict[str, int]:
+        """Changes to reckon with: those that wait, or one row of each relation where none is known to."""
+        known = {name: count for name, count in self.waiting.items() if count}
+        return known or dict.fromkeys(self.rows, 1)
+
+
+def explain(view: View, situation: Situation, sources: Mapping[str, Source]) -> dict[str, Any]:
+    """The terms are those of all relations: a refresh leaves out the terms whose change is empty."""
+    plans = {"incremental": _incremental(view, situation, sources), "full": _full(view, situation)}
+    taken = "full" if view.policy == "full" else "incremental"
+    plan = plans.pop(taken)
+    why_not = {"full": "reads every relation whole", "incremental": "the view says refresh_policy = 'full'"}
     return {
         "view": view.name,
         "algorithm": view.algorithm,
-        "why": "every source keeps a change log, so each state is had from the current rows and the log",
+        "why": WHY,
         "level": view.level,
+        "policy": view.policy,
+        "mode": taken,
+        "next": _next(view, situation),
         "expression": "n-term",
         "key": [view.schema[i].name for i in sorted(min(view.schema.keys, key=sorted, default=frozenset()))],
-        "tree": tree,
-        "cost": {
-            "terms": len(tree),
-            "reads": sum(len(term["reads"]) for term in tree),
-            "whole_reads": read_whole,
-            "pending_changes": dict(pending),
-        },
+        "tree": plan["tree"],
+        "queries": plan["queries"],
+        "cost": {**_cost(plan), "pending_changes": situation.waiting, "relation_rows": situation.rows},
         "alternatives": [
-            {
-                "mode": "full",
-                "reads": len(every),
-                "whole_reads": len(every),
-                "why_not": "reads every relation whole",
-            }
+            {"mode": mode, **_cost(other), "why_not": why_not[mode]} for mode, other in plans.items()
         ],
-        "columns": {
-            name: [_schema(view.plan, name)[i].name for i in sorted(positions)]
-            for name, positions in columns_read(view.plan).items()
-        },
+        "columns": _columns(view.plan),
     }
 
 
-def _schema(plan: Plan, relation: str) -> Any:
-    return next(scan.schema for scan in scans(plan) if scan.relation == relation)
+def _next(view: View, situation: Situation) -> dict[str, str]:
+    """What a refresh now would do, as far as this view alone tells."""
+    state = situation.state
+    if state is None or state.vector is None:
+        return {"mode": "full", "reason": "NEW"}
+    if state.definition != view.text.select or state.schema != view.schema:
+        return {"mode": "full", "reason": "DEFINITION_CHANGED"}
+    if view.policy == "full":
+        return {"mode": "full", "reason": "POLICY"}
+    if all(count == 0 for count in situation.waiting.values()):
+        return {"mode": "unchanged", "reason": "NO_CHANGES"}
+    return {"mode": "incremental", "reason": "CHANGES"}
 
 
-def _term(view: View, term: Plan, sources: Mapping[str, Source]) -> dict[str, Any]:
+def _cost(plan: Mapping[str, Any]) -> dict[str, Any]:
+    """`rows` is None where a relation that is read whole has an unknown size."""
+    rows = [query["rows"] for query in plan["queries"]]
+    return {
+        "terms": len(plan["tree"]),
+        "reads": sum(len(term["reads"]) for term in plan["tree"]),
+        "whole_reads": sum(1 for term in plan["tree"] for read in term["reads"] if read["by"] is None),
+        "queries": len(plan["queries"]),
+        "rows": None if None in rows else sum(rows),
+    }
+
+
+# -- the two plans
+
+
+def _full(view: View, situation: Situation) -> dict[str, Any]:
+    tree = []
+    for part in terms(at(view.plan, Moment.AFTER, frozenset())):
+        reads = [
+            _read(view, scan.relation, Moment.AFTER, situation.rows[scan.relation]) for scan in scans(part)
+        ]
+        tree.append({"change": None, "join": [_named(scan) for scan in scans(part)], "reads": reads})
+    return {"tree": tree, "queries": _state_queries(view, tree)}
+
+
+def _incremental(view: View, situation: Situation, sources: Mapping[str, Source]) -> dict[str, Any]:
+    changes = situation.assumed()
+    tree = [
+        _term(view, term, situation, changes, sources)
+        for term in terms(change_of(view.plan, frozenset(relations(view.plan))))
+    ]
+    running = [term for term in tree if term["change"] in changes]
+    queries = [
+        _query(view, name, "changes", None, changes.get(name, 0))
+        for name in view.reads
+        if name in view.relations
+    ]
+    return {"tree": tree, "queries": [*queries, *_state_queries(view, running)]}
+
+
+def _term(
+    view: View,
+    term: Plan,
+    situation: Situation,
+    changes: Mapping[str, int],
+    sources: Mapping[str, Source],
+) -> dict[str, Any]:
     changed = next(scan.relation for scan in scans(term) if scan.at is Moment.CHANGE)
-    inputs = body(term).inputs or (body(term),)
+    top = body(term)
+    inputs = top.inputs or (top,)
+    known: dict[int, int | None] = {driver(top) if isinstance(top, Join) else 0: changes.get(changed, 0)}
+    reads = []
+    for fetch in fetches(term):
+        link = _link(view, fetch, sources)
+        rows = _met(fetch, link, inputs, known, situation.rows)
+        if link is not None and (known.get(link.known) or 0) > KEY_LIMIT:
+            link = None
+        known[fetch.place] = rows
+        by = _by(fetch, link, inputs) if link else None
+        reads.append(_read(view, fetch.scan.relation, fetch.scan.at, rows, by))
     return {
         "change": changed,
         "join": [_named(scan) for plan in inputs for scan in scans(plan)],
-        "reads": [_fetch(view, term, fetch, sources) for fetch in fetches(term)],
+        "reads": reads,
+        "waiting": situation.waiting.get(changed),
+    }
+
+
+def _link(view: View, fetch: Fetch, sources: Mapping[str, Source]) -> Link | None:
+    """The equality a read is restricted by."""
+    if fetch.scan.relation in view.upstream:
+        return None
+    source, table = fetch.scan.relation.split(".", 1)
+    for link in fetch.links:
+        if sources[source].pushable(table, fetch.scan.schema[link.column].name):
+            return link
+    return None
+
+
+def _met(
+    fetch: Fetch,
+    link: Link | None,
+    inputs: Sequence[Plan],
+    known: Mapping[int, int | None],
+    sizes: Mapping[str, int | None],
+) -> int | None:
+    """About how many rows a read brings."""
+    size = sizes.get(fetch.scan.relation)
+    before = known.get(link.known) if link else None
+    if link is None or before is None or before > KEY_LIMIT:
+        return size
+    each = 1.0
+    if frozenset({link.column}) not in fetch.scan.schema.keys:
+        other = sizes.get(scans(inputs[link.known])[0].relation)
+        each = max(1.0, size / other) if size and other else 1.0
+    return round(before * each) if size is None else min(size, round(before * each))
+
+
+def _by(fetch: Fetch, link: Link, inputs: Sequence[Plan]) -> str:
+    known = inputs[link.known]
+    column = fetch.scan.schema[link.column].name
+    return f"{column} = {_named(scans(known)[0])}.{known.schema[link.known_column].name}"
+
+
+# -- reads and queries
+
+
+def _read(
+    view: View, relation: str, moment: Moment | None, rows: int | None, by: str | None = None
+) -> dict[str, Any]:
+    place = LAKE if relation in view.upstream else relation.split(".", 1)[0]
+    return {"relation": relation, "at": str(moment), "by": by, "from": place, "rows": rows}
+
+
+def _state_queries(view: View, tree: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """What is asked of sources: each thing once, whichever terms need it. The states before and after the
+    change are one read; their difference is the change, which is there already."""
+    found: dict[tuple[str, str | None], dict[str, Any]] = {}
+    for read in (read for term in tree for read in term["reads"] if read["from"] != LAKE):
+        key = (read["relation"], read["by"])
+        found.setdefault(key, _query(view, read["relation"], "state", read["by"], read["rows"]))
+    return list(found.values())
+
+
+def _query(view: View, relation: str, kind: str, by: str | None, rows: int | None) -> dict[str, Any]:
+    source, table = relation.split(".", 1)
+    columns = _columns(view.plan)[relation]
+    return {"source": source, "table": table, "kind": kind, "columns": columns, "by": by, "rows": rows}
+
+
+def _columns(plan: Plan) -> dict[str, list[str]]:
+    schemas = {scan.relation: scan.schema for scan in scans(plan)}
+    return {
+        name: [schemas[name][i].name for i in sorted(positions)]
+        for name, positions in columns_read(plan).items()
     }
 
 
@@ -64,17 +221,36 @@ def _named(scan: Scan) -> str:
     return f"Δ{scan.relation}" if scan.at is Moment.CHANGE else f"{scan.relation}@{scan.at}"
 
 
-def _fetch(view: View, term: Plan, fetch: Fetch, sources: Mapping[str, Source]) -> dict[str, Any]:
-    relation = fetch.scan.relation
-    described: dict[str, Any] = {"relation": relation, "at": str(fetch.scan.at), "by": None, "from": "lake"}
-    if relation in view.upstream:
-        return described
+# -- what is known
+
+
+def survey(
+    view: View, definitions: Definitions, views: Mapping[str, ViewState], sources: Mapping[str, Source]
+) -> Situation:
+    """Asks the sources; `views` are those of the newest frame."""
+    state = views.get(view.name)
+    rows: dict[str, int | None] = {}
+    waiting: dict[str, int | None] = {}
+    for name in view.reads:
+        if name in view.upstream:
+            rows[name] = views[name].rows if name in views else None
+            counts = [_waiting(base, state, sources) for base in definitions.base_relations(name)]
+            waiting[name] = None if None in counts else sum(filter(None, counts))
+        else:
+            rows[name] = _rows(name, sources)
+            waiting[name] = _waiting(name, state, sources)
+    return Situation(state, rows, waiting)
+
+
+def _rows(relation: str, sources: Mapping[str, Source]) -> int | None:
     source, table = relation.split(".", 1)
-    described["from"] = source
-    for link in fetch.links:
-        column = fetch.scan.schema[link.column].name
-        if sources[source].pushable(table, column):
-            known = body(term).inputs[link.known]
-            described["by"] = f"{column} = {_named(scans(known)[0])}.{known.schema[link.known_column].name}"
-            break
-    return described
+    try:
+        return sources[source].rows(table)
+    except StillframeError:
+        return None
+
+
+def _waiting(relation: str, state: ViewState | None, sources: Mapping[str, Source]) -> int | None:
+    if state is None or state.vector is None:
+        return None
+    return transactions_behind(sources, [relation], state)[relation.split(".", 1)[0]]

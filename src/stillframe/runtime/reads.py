@@ -73,7 +73,7 @@ class Reads:
         columns: Mapping[str, frozenset[int]],
         schemas: Mapping[str, Schema],
         folder: Path,
-        counted: Callable[[str, int], None],
+        counted: Callable[[str, Staged], None],
     ) -> None:
         self._engine = engine
         self._sources = sources
@@ -123,7 +123,7 @@ class Reads:
             types = [self._schemas[relation][i].type for i in positions]
             folder = self._folder / str(len(self._memo))
             self._memo[key] = stage(self._engine, read, positions, types, folder)
-            self._counted(relation, self._memo[key].rows)
+            self._counted(relation, self._memo[key])
         return self._memo[key]
 
 

@@ -29,6 +29,7 @@ from stillframe.engine import (
     ENGINE_LOST,
     Engine,
     EngineError,
+    Staged,
     Tables,
     canonical_sql,
     consolidated_sql,
@@ -130,11 +131,13 @@ class Session:
         frame = work.publish()
         self.acknowledge(frame, work.vector)
         for view in frame.views.values():
-            if view.settled == frame.number:
+            if view.settled == frame.number and view.vector is not None:
                 self.lake.settle(view)
                 self.observe(Step.SETTLED, view.table)
         self.metrics.observe("stillframe_refresh_seconds", time.perf_counter() - started)
         for name, outcome in work.outcomes.items():
+            # Reading the sources as of the vector leaves nothing to compensate.
+            self.metrics.count("stillframe_compensations_total", 0, view=name)
             self.metrics.count(
                 "stillframe_refresh_total", 1, view=name, mode=outcome.mode, reason=outcome.reason
             )
@@ -145,7 +148,7 @@ class Session:
         that no frame names."""
         frame = self.lake.newest()
         for view in frame.views.values() if frame else ():
-            if self.lake.settled_frame(view.table) != view.settled:
+            if view.vector is not None and self.lake.settled_frame(view.table) != view.settled:
                 self.lake.settle(view)
         self.lake.sweep()
 
@@ -241,12 +244,15 @@ class _Work:
             former is None
             or former.vector is None
             or former.definition != view.text.select
+            or former.schema != view.schema
             or view.name in self.full
             or view.policy == "full"
         )
 
-    def _staged(self, relation: str, rows: int) -> None:
+    def _staged(self, relation: str, staged: Staged) -> None:
         source = relation.split(".", 1)[0]
+        size = sum(path.stat().st_size for path in staged.files)
+        self.session.metrics.count("stillframe_source_bytes_total", size, source=source)
         self.session.metrics.count("stillframe_source_queries_total", 1, source=source)
         self.session.observe(Step.STAGED, relation)
 
@@ -286,9 +292,9 @@ class _Work:
             try:
                 outcome = self._compute(view, former)
             except StillframeError as error:
-                if error.code != ValueMismatch.code:
+                if error.code not in (ValueMismatch.code, CaptureGap.code):
                     raise
-                with self._alone(view):  # the bad value may be in a column that only other views read
+                with self._alone(view):  # it may be of a column that only other views read
                     outcome = self._compute(view, former, passing=(ValueMismatch.code,))
         except StillframeError as error:
             if error.code == ENGINE_LOST:  # says nothing of this view, and nothing more can be computed
@@ -311,7 +317,8 @@ class _Work:
                 if error.code not in (EngineError.code, *passing):
                     raise
                 reason = "INCREMENTAL_FAILED"
-        if view.policy == "incremental_strict" and former is not None and view.name not in self.full:
+        strict = view.policy == "incremental_strict" and former is not None and former.vector is not None
+        if strict and view.name not in self.full:
             raise NeedsFull(
                 f"view {view.name} would have to be recomputed: {reason}",
                 hint="refresh it with --full once, or use refresh_policy = 'incremental'",
@@ -357,6 +364,7 @@ class _Work:
             for relation in view.relations
         }
         rows_in = sum(change.rows for change in staged.values())
+        rows_in += sum(up.change.rows for up in upstream.values() if up.change is not None)
         for relation, change in staged.items():
             self.session.metrics.count(
                 "stillframe_change_rows_total", change.rows, source=relation.split(".", 1)[0]

@@ -38,6 +38,12 @@ def due(view: ViewState, bound: SettleBound, frame_times: Callable[[int], dateti
     return oldest is None or (datetime.now(UTC) - oldest).total_seconds() >= bound.seconds
 
 
+def _grown_from(view: ViewState, now: ViewState) -> bool:
+    """Whether `now` is `view` and further changes, not recomputed, settled or renamed since."""
+    same = (view.table, view.settled, view.base) == (now.table, now.settled, now.base)
+    return same and now.changes[: len(view.changes)] == view.changes
+
+
 def settle(
     lake: Storage, engine: Engine, frame: Frame, name: str, observe: Observer = unobserved
 ) -> Frame | None:
@@ -53,9 +59,9 @@ def settle(
         newest = lake.newest()
         assert newest is not None
         now = newest.views.get(name)
-        if now is None or now.table != view.table or now.base != view.base:
+        if now is None or not _grown_from(view, now):
             return None
-        later = tuple(f for f in now.changes if f not in view.changes)
+        later = now.changes[len(view.changes) :]
         settled = replace(now, base=files, changes=later, settled=frame.number)
         revised = replace(newest, revision=newest.revision + 1, views={**newest.views, name: settled})
         try:

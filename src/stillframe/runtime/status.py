@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -18,20 +19,46 @@ from stillframe.sources.base import Position, Source
 def transactions_behind(
     sources: Mapping[str, Source], relations: Iterable[str], state: ViewState
 ) -> dict[str, int | None]:
-    """For each source a view reads, how many of its transactions the view does not show; None where the
-    source cannot say."""
+    """For each source a view reads, how much of what it committed the view does not show, as the source
+    counts it; None where the source cannot say."""
+    found: dict[str, int | None] = {}
+    for source, tables in _by_source(relations).items():
+        try:
+            found[source] = sources[source].behind(tables, _position(state, source))
+        except StillframeError:
+            found[source] = None
+    return found
+
+
+def _lag(
+    sources: Mapping[str, Source], relations: Sequence[str], state: ViewState
+) -> dict[str, dict[str, Any]]:
+    """`seconds` is the age of the oldest change the view does not show."""
+    found = {}
+    tables = _by_source(relations)
+    for source, behind in transactions_behind(sources, relations, state).items():
+        since = None
+        if behind:
+            with suppress(StillframeError):
+                since = sources[source].waiting_since(tables[source], _position(state, source))
+        age = (datetime.now(UTC) - since).total_seconds() if since else 0.0
+        found[source] = {
+            "transactions": behind,
+            "seconds": None if behind is None else round(max(age, 0.0), 1),
+        }
+    return found
+
+
+def _by_source(relations: Iterable[str]) -> dict[str, list[str]]:
     tables: dict[str, list[str]] = {}
     for relation in relations:
         source, table = relation.split(".", 1)
         tables.setdefault(source, []).append(table)
-    found: dict[str, int | None] = {}
-    for source, names in tables.items():
-        position = Position.from_json((state.vector or {})[source])
-        try:
-            found[source] = sources[source].behind(names, position)
-        except StillframeError:
-            found[source] = None
-    return found
+    return tables
+
+
+def _position(state: ViewState, source: str) -> Position:
+    return Position.from_json((state.vector or {})[source])
 
 
 def log_positions(sources: Mapping[str, Source], names: Iterable[str]) -> dict[str, int | None]:
@@ -53,15 +80,12 @@ def view_status(
     verified: Mapping[str, int],
     metrics: Metrics,
 ) -> dict[str, dict[str, Any]]:
-    age = (datetime.now(UTC) - datetime.fromisoformat(frame.published_at)).total_seconds()
     found: dict[str, dict[str, Any]] = {}
     for name, state in frame.views.items():
         view = definitions.views.get(name)
-        behind = transactions_behind(sources, view.relations, state) if view and state.vector else {}
-        lag = {
-            source: {"transactions": n, "seconds": round(age, 1) if n else 0.0}
-            for source, n in behind.items()
-        }
+        lag = {}
+        if view is not None and state.vector is not None:
+            lag = _lag(sources, definitions.base_relations(name), state)
         found[name] = {
             "frame": state.session.get("frame"),
             "level": state.level,

@@ -9,14 +9,16 @@ so neither our resolver nor our change rules have a part in the answer.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from stillframe.algebra import Schema, scans
 from stillframe.algebra.arrow import COUNT, internal_name
 from stillframe.engine import (
     Engine,
+    EngineError,
     Tables,
     canonical_sql,
     consolidated_sql,
@@ -25,20 +27,29 @@ from stillframe.engine import (
     repeated_sql,
     stage,
 )
-from stillframe.errors import StillframeError
-from stillframe.lake.frame import Frame, ViewState
+from stillframe.errors import CaptureGap, LakeError, StillframeError
+from stillframe.lake.frame import DataFile, Frame, ViewState
 from stillframe.lake.reader import content
 from stillframe.lake.storage import Storage
 from stillframe.runtime.definitions import Definitions, View, unknown_view
 from stillframe.sources.base import Position, Source
 from stillframe.sql.rewrite import retarget
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
 SAMPLE = 10
+DRIFT = (
+    CaptureGap.code,
+    "MISSING_FILE",
+    "DAMAGED_FILE",
+)  # errors that say the lake or a log is not what it was
 
 
 @dataclass(frozen=True)
 class Verification:
-    """`missing` rows should be in the view and are not; `extra` rows are and should not be."""
+    """`missing` rows should be in the view and are not; `extra` rows are and should not be. Neither `ok` nor
+    `drift`: it could not be told, and `error` says why."""
 
     view: str
     frame: int
@@ -49,6 +60,10 @@ class Verification:
     sample: tuple[Mapping[str, Any], ...] = ()
     reason: str = ""
     error: StillframeError | None = field(default=None, compare=False)
+
+    @property
+    def drift(self) -> bool:
+        return not self.ok and (self.error is None or self.error.code in DRIFT)
 
     def to_json(self) -> dict[str, Any]:
         document = {
@@ -64,61 +79,139 @@ class Verification:
 
 @dataclass
 class Verifier:
+    """Judges one frame by the texts it carries itself, whatever the project's files say by now."""
+
     lake: Storage
     engine: Callable[[], Engine]
     sources: Mapping[str, Source]
+    consumer: str
+    frame: Frame
     definitions: Definitions
 
-    def verify(self, frame: Frame, name: str) -> Verification:
-        """CAPTURE_GAP where the sources' logs no longer reach back to the frame."""
-        state = frame.views.get(name)
-        view = self.definitions.views.get(name)
-        if state is None or view is None:
-            raise unknown_view(name, frame.views)
+    def verify(self, name: str) -> Verification:
+        try:
+            return self._verify(name)
+        except StillframeError as error:
+            return Verification(name, self.frame.number, ok=False, reason=error.message, error=error)
+
+    def _verify(self, name: str) -> Verification:
+        state = self.frame.views[name]
         if state.vector is None:
             raise StillframeError(
                 f"view {name} has no content to verify", detail=(state.reason or {}).get("message", "")
             )
-        if view.text.select != state.definition:
+        view = self.definitions.views.get(name)
+        if view is None:
+            raise unknown_view(name, self.frame.views, self.definitions.refused.get(name))
+        if (view.schema.names, view.schema.types) != (state.schema.names, state.schema.types):
             raise StillframeError(
-                f"the definition of view {name} changed after frame {frame.number}", hint="refresh first"
+                f"what view {name} reads has other columns than in frame {self.frame.number}",
+                hint="refresh first",
+                code="SCHEMA_CHANGED",
             )
+        vector = {source: Position.from_json(document) for source, document in state.vector.items()}
+        try:
+            found = self._recomputed(view, state, vector)
+        except CaptureGap as gap:
+            return self._beyond_the_log(view, state, gap)
+        return self._table_drift(name, state) or found if found.ok else found
+
+    def _recomputed(self, view: View, state: ViewState, vector: Mapping[str, Position]) -> Verification:
         folder = self.lake.attempt("staging")
         try:
-            expected = _Recomputation(self, state, Tables(self.engine()), folder).query(view)
-            return self._compare(frame, state, name, expected)
+            expected = _Recomputation(self, vector, Tables(self.engine()), folder).query(view)
+            with engine_errors():
+                return self._compared(view.name, state, expected, state)
         finally:
             self.lake.discard(folder)
 
-    def _compare(self, frame: Frame, state: ViewState, name: str, expected: str) -> Verification:
-        engine = self.engine()
-        published = f"sf_published_{abs(hash((name, frame.number)))}"
-        columns = ", ".join(f"{identifier(c.name)} AS {internal_name(i)}" for i, c in enumerate(state.schema))
+    def _beyond_the_log(self, view: View, state: ViewState, gap: CaptureGap) -> Verification:
+        """The logs must reach back to the newest frame; that they do not is drift. What the view should be
+        at its vector nobody can say any more: the samples are its differences from the sources as they
+        are now. To an older frame the logs need not reach."""
+        newest = self.lake.newest()
+        if newest is None or newest.number != self.frame.number:
+            raise StillframeError(
+                f"the sources' logs no longer reach back to frame {self.frame.number}",
+                detail=gap.message,
+                hint="verify the newest frame",
+                code="FRAME_EXPIRED",
+            ) from gap
+        lost = Verification(view.name, self.frame.number, ok=False, reason=gap.message, error=gap)
+        try:
+            present = {source: self.sources[source].position(self.consumer, ()) for source in view.sources}
+            return replace(self._recomputed(view, state, present), ok=False, reason=gap.message, error=gap)
+        except StillframeError:
+            return lost
+
+    def _table_drift(self, name: str, state: ViewState) -> Verification | None:
+        """What other engines read: at the newest frame, the view's Delta table has the rows it settled."""
+        newest = self.lake.newest()
+        now = newest.views.get(name) if newest else None
+        settled = frozenset(file.path for file in state.base)
+        shown = self.lake.settled_files(state.table)
+        if now is None or now.base != state.base or shown == settled:
+            return None
+        if self.lake.settled_frame(state.table) != state.settled:  # on its way there
+            return None
         with engine_errors():
-            content(engine.maintenance, self.lake.path, state).createOrReplaceTempView(published)
-            try:
-                actual = f"SELECT {columns}, CAST(-1 AS BIGINT) AS {COUNT} FROM {published}"
-                both = f"({canonical_sql(expected, state.schema.types)}) UNION ALL ({actual})"
-                difference = consolidated_sql(both, len(state.schema))
-                (totals,) = engine.sql(
-                    f"SELECT COALESCE(SUM(CASE WHEN {COUNT} > 0 THEN {COUNT} END), 0) AS missing, "
-                    f"COALESCE(SUM(CASE WHEN {COUNT} < 0 THEN -{COUNT} END), 0) AS extra FROM ({difference})"
-                ).collect()
-                sampled = f"SELECT * FROM ({difference}) LIMIT {SAMPLE}"
-                sample = engine.sql(sampled).collect() if any(totals) else []
-                (rows,) = engine.sql(f"SELECT COUNT(*) AS n FROM {published}").collect()
-            finally:
-                engine.maintenance.catalog.dropTempView(published)
+            base = content(self.engine().maintenance, self.lake.path, replace(state, changes=()))
+            expected = f"SELECT {_internal(state)}, CAST(1 AS BIGINT) AS {COUNT} FROM {{base}}"
+            table = replace(state, base=tuple(DataFile(path, 0, 0) for path in sorted(shown)), changes=())
+            found = self._compared(name, state, expected, table, base=base)
+        if found.ok:  # another engine arranged the same rows in other files
+            return None
+        return replace(found, reason=f"the Delta table of view {name} was changed by another program")
+
+    def _compared(
+        self, name: str, state: ViewState, expected: str, actual: ViewState, **inputs: DataFrame
+    ) -> Verification:
+        session = self.engine().maintenance
+        inputs["published"] = content(session, self.lake.path, actual)
+        rows = self._counted(name, inputs["published"])
+        published = f"SELECT {_internal(state)}, CAST(-1 AS BIGINT) AS {COUNT} FROM {{published}}"
+        both = f"({canonical_sql(expected, state.schema.types)}) UNION ALL ({published})"
+        difference = consolidated_sql(both, len(state.schema))
+        (totals,) = session.sql(
+            f"SELECT COALESCE(SUM(CASE WHEN {COUNT} > 0 THEN {COUNT} END), 0) AS missing, "
+            f"COALESCE(SUM(CASE WHEN {COUNT} < 0 THEN -{COUNT} END), 0) AS extra FROM ({difference})",
+            **inputs,
+        ).collect()
         missing, extra = totals
+        sample = f"SELECT * FROM ({difference}) LIMIT {SAMPLE}"
         return Verification(
             view=name,
-            frame=frame.number,
+            frame=self.frame.number,
             ok=not missing and not extra,
-            rows=rows[0],
+            rows=rows,
             missing=missing,
             extra=extra,
-            sample=tuple(_shown(row, state.schema) for row in sample),
+            sample=tuple(
+                _shown(row, state.schema)
+                for row in (session.sql(sample, **inputs).collect() if missing or extra else ())
+            ),
         )
+
+    @staticmethod
+    def _counted(name: str, published: DataFrame) -> int:
+        """Every column is read, so a file that cannot be read is found before anything is compared."""
+        try:
+            with engine_errors():
+                everything = published.selectExpr("count(*)", "max(struct(*)) IS NULL").collect()
+        except StillframeError as error:
+            if error.code != EngineError.code:
+                raise
+            raise LakeError(
+                f"the files of view {name} cannot be read",
+                detail=error.detail or error.message,
+                hint=f"run `stillframe refresh {name} --full` to compute the view again",
+                code="DAMAGED_FILE",
+            ) from error
+        return int(everything[0][0])
+
+
+def _internal(state: ViewState) -> str:
+    return ", ".join(f"{identifier(c.name)} AS {internal_name(i)}" for i, c in enumerate(state.schema))
 
 
 def _shown(row: Any, schema: Schema) -> dict[str, Any]:
@@ -133,13 +226,14 @@ def _shown(row: Any, schema: Schema) -> dict[str, Any]:
 class _Recomputation:
     """The relations at a vector, and the views' own texts over them."""
 
-    def __init__(self, verifier: Verifier, state: ViewState, tables: Tables, folder: Any) -> None:
+    def __init__(
+        self, verifier: Verifier, vector: Mapping[str, Position], tables: Tables, folder: Path
+    ) -> None:
         self._verifier = verifier
+        self._vector = vector
         self._tables = tables
         self._folder = folder
         self._names: dict[str, str] = {}
-        assert state.vector is not None
-        self._vector = {name: Position.from_json(p) for name, p in state.vector.items()}
 
     def query(self, view: View) -> str:
         """SQL for the rows the view should have, under internal names, one count each."""

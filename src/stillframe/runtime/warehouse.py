@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import threading
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -15,16 +16,17 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from stillframe.engine import Engine, adopt, engine_errors, open_engine
-from stillframe.errors import Busy, CaptureGap, LakeError, ProjectError, StillframeError
+from stillframe.errors import Busy, LakeError, ProjectError, StillframeError
 from stillframe.lake import Lake
 from stillframe.lake.frame import STOPPED, Frame, ViewState
-from stillframe.lake.reader import content
+from stillframe.lake.reader import content, frame_query
 from stillframe.lake.storage import Vacuumed
 from stillframe.runtime.alter import drop, rename
-from stillframe.runtime.catalog import reached_or_remembered, read_catalog, write_catalog
+from stillframe.runtime.catalog import Reached, reach, reached_or_remembered, store, stored
+from stillframe.runtime.checking import check_views, unpublished, writer_for
 from stillframe.runtime.config import SCHEMAS, Project, SourceConfig, load_project
 from stillframe.runtime.definitions import Definitions, read_texts, resolve_all, unknown_view
-from stillframe.runtime.explain import explain
+from stillframe.runtime.explain import explain, survey
 from stillframe.runtime.metrics import Metrics
 from stillframe.runtime.session import Observer, Result, Session, unobserved
 from stillframe.runtime.settle import due, settle
@@ -32,13 +34,14 @@ from stillframe.runtime.status import log_positions, source_status, transactions
 from stillframe.runtime.verify import Verification, Verifier
 from stillframe.sources import open_source
 from stillframe.sources.base import Relation, Source
-from stillframe.sql import parse_views
+from stillframe.sql import ViewText, parse_views
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 WAIT_SECONDS = 60.0
+BEAT_SECONDS = 30.0
 VERIFIED = "verified.json"
 CATALOG = "catalog.json"
 
@@ -79,7 +82,8 @@ class Warehouse:
             source: open_source(source, config.url, capture_limit=config.capture_limit, base=project.root)
             for source, config in project.sources.items()
         }
-        self.lake = Lake.open(project.warehouse, create=True)
+        _refuse_twins(self.sources)
+        self._lake = _lake_at(project.warehouse)
 
     def __enter__(self) -> Warehouse:
         return self
@@ -103,40 +107,68 @@ class Warehouse:
                 self._engine = adopt(self._spark) if self._spark else open_engine(self.project.spark)
             return self._engine
 
+    # -- the lake
+
+    @property
+    def lake(self) -> Lake:
+        """Frames and their files."""
+        found = self._lake_if_there()
+        if found is None:
+            raise LakeError(
+                f"there is no warehouse at {self.project.warehouse}",
+                hint="`stillframe refresh` makes it, if that is where it belongs",
+                code="NO_WAREHOUSE",
+            )
+        return found
+
+    def _lake_if_there(self, *, create: bool = False) -> Lake | None:
+        """Only what defines or maintains views creates a warehouse; whoever looks for one finds it or not."""
+        if self._lake is None:
+            self._lake = _lake_at(self.project.warehouse, create=create)
+        return self._lake
+
+    def _newest(self) -> Frame | None:
+        lake = self._lake_if_there()
+        return lake.newest() if lake else None
+
     # -- definitions
 
     @property
     def definitions_folder(self) -> Path:
-        return self.project.views if self.project.views.is_dir() else self.lake.path / "definitions"
+        views = self.project.views
+        return views if views.is_dir() else self.project.warehouse / "definitions"
 
     def catalog(self, *, offline: bool = False) -> dict[str, dict[str, Relation]]:
         """The sources' relations: as they are now, or as the stored snapshot has them."""
-        stored = self.project.root / SCHEMAS
         if offline:
-            if not stored.is_file():
-                raise ProjectError(
-                    f"there is no stored snapshot of the sources' schemas ({SCHEMAS})",
-                    hint="run `stillframe check` once where the sources can be reached, and keep the file",
-                )
-            return read_catalog(stored)
+            return stored(self.sources, self.project.root / SCHEMAS).relations
         return {name: source.describe() for name, source in self.sources.items()}
 
     def store_schemas(self) -> Path:
         """Write the snapshot that `check --offline` reads."""
-        stored = self.project.root / SCHEMAS
-        write_catalog(stored, self.catalog())
-        return stored
+        path = self.project.root / SCHEMAS
+        store(self.sources, path)
+        return path
+
+    def _reached(self, *, offline: bool = False) -> Reached:
+        if offline:
+            return stored(self.sources, self.project.root / SCHEMAS)
+        return reach(self.sources, self.project.warehouse / CATALOG)
+
+    def unreachable(self) -> Mapping[str, StillframeError]:
+        """The sources that do not answer, and why."""
+        return self._reached().away
 
     def definitions(self, *, offline: bool = False) -> Definitions:
+        return self._resolved(self._reached(offline=offline))
+
+    def _resolved(self, reached: Reached) -> Definitions:
         texts = read_texts(self.definitions_folder)
-        catalog = (
-            self.catalog(offline=True)
-            if offline
-            else reached_or_remembered(self.sources, self.lake.path / CATALOG)
-        )
-        known = (texts, catalog)
+        unreached = reached.unreached
+        known = (texts, reached.relations, [str(error) for error in unreached.values()])
         if self._definitions is None or self._definitions[0] != known:
-            self._definitions = (known, resolve_all(texts, catalog))
+            resolved = resolve_all(texts.views, reached.relations, texts.unreadable, unreached)
+            self._definitions = (known, resolved)
         return self._definitions[1]
 
     def create_view(self, name: str, select: str, **options: str) -> None:
@@ -147,11 +179,12 @@ class Warehouse:
         text = f"CREATE MATERIALIZED VIEW `{name}`{options_text} AS\n{query};\n"
         (parsed,) = parse_views(text, f"{name}.sql")
         existing = read_texts(self.definitions_folder)
-        if any(other.name.lower() == name.lower() for other in existing):
+        if any(other.name.lower() == name.lower() for other in existing.views):
             raise ProjectError(f"there is a view {name} already", hint="drop it first, or edit its text")
-        resolved = resolve_all((*existing, parsed), self.catalog())
+        resolved = resolve_all((*existing.views, parsed), self.catalog())
         if parsed.name not in resolved.views:
             raise unknown_view(parsed.name, resolved.views, resolved.refused.get(parsed.name))
+        self._lake_if_there(create=True)
         folder = self.definitions_folder
         folder.mkdir(parents=True, exist_ok=True)
         (folder / f"{re.sub(r'[^A-Za-z0-9_-]', '_', name)}.sql").write_text(text, encoding="utf-8")
@@ -178,6 +211,7 @@ class Warehouse:
         wait: float = WAIT_SECONDS,
     ) -> Result:
         """One session; see `refresh`."""
+        self._lake_if_there(create=True)
         with self.lake.exclusive(wait):
             session = self._session()
             session.recover()
@@ -192,11 +226,11 @@ class Warehouse:
 
     def settle_due(self, frame: Frame | None = None, *, everything: bool = False) -> None:
         """Fold change files into plain tables where the bound is reached (or everywhere)."""
-        frame = frame or self.lake.newest()
+        frame = frame or self._newest()
         for name in frame.views if frame else ():
             assert frame is not None
-            view = frame.views[name]
-            if view.changes and (everything or due(view, self.project.settle, self._published)):
+            view = frame.views.get(name)
+            if view and view.changes and (everything or due(view, self.project.settle, self._published)):
                 frame = settle(self.lake, self.engine, frame, name, self.observe) or self.frame()
 
     def _published(self, number: int) -> datetime | None:
@@ -211,7 +245,7 @@ class Warehouse:
     def moved(self) -> bool:
         """Whether a session now could show something the newest frame does not. A stopped view is tried
         again only when its text or its sources are not those it was last tried with."""
-        frame = self.lake.newest()
+        frame = self._newest()
         stopped: dict[str, object] = {}
         work = False
         for view in self.definitions().views.values():
@@ -233,13 +267,19 @@ class Warehouse:
         *,
         stop: threading.Event | None = None,
         on_result: Any = None,
+        on_look: Callable[[Definitions], None] | None = None,
     ) -> None:
-        """Refresh until stopped. Settling goes on in the background; a frame in hand is finished first."""
+        """Refresh until stopped. Settling goes on in the background; a frame in hand is finished first.
+        `on_look` gets the views as they are defined, each time changes are looked for."""
+        self._lake_if_there(create=True)
         stop = stop or threading.Event()
         settler: threading.Thread | None = None
+        beaten = time.monotonic()
         try:
             while not stop.is_set():
                 began = time.monotonic()
+                if on_look is not None:
+                    on_look(self.definitions())
                 if self.moved():
                     with self.lake.exclusive(WAIT_SECONDS):
                         session = self._session()
@@ -250,10 +290,20 @@ class Warehouse:
                 if settler is None or not settler.is_alive():
                     settler = threading.Thread(target=self._settle_quietly, name="settle", daemon=True)
                     settler.start()
+                beaten = self._beat(beaten)
                 stop.wait(max(0.0, every - (time.monotonic() - began)))
         finally:
             if settler is not None:
                 settler.join()
+
+    def _beat(self, last: float) -> float:
+        """Tell the sources, not too often, that this consumer lives though there is nothing to do."""
+        if time.monotonic() - last < BEAT_SECONDS:
+            return last
+        for source in self.sources.values():
+            with suppress(StillframeError):
+                source.beat(self.project.name)
+        return time.monotonic()
 
     def _settle_quietly(self) -> None:
         """Settling only moves rows into another form; what fails now is tried again at the next frame."""
@@ -296,15 +346,12 @@ class Warehouse:
 
     def query(self, sql: str, frame: int | None = None) -> DataFrame:
         """Spark SQL over the views of one frame."""
-        session = self.engine.maintenance
         with engine_errors():
-            for name, state in self.frame(frame).views.items():
-                if state.vector is not None:
-                    content(session, self.lake.path, state).createOrReplaceTempView(name)
-            return session.sql(sql)
+            return frame_query(self.engine.maintenance, self.lake.path, self.frame(frame), sql)
 
     def frames(self, limit: int | None = None) -> list[Frame]:
-        return self.lake.history(limit)
+        lake = self._lake_if_there()
+        return lake.history(limit) if lake else []
 
     # -- knowing
 
@@ -315,84 +362,58 @@ class Warehouse:
 
     def verify_all(self, views: Sequence[str] = (), *, frame: int | None = None) -> dict[str, Verification]:
         at = self.frame(frame)
-        verifier = Verifier(self.lake, lambda: self.engine, self.sources, self.definitions())
+        texts = [ViewText(name, {}, state.definition) for name, state in at.views.items()]
+        definitions = resolve_all(texts, reached_or_remembered(self.sources, self.lake.path / CATALOG))
+        verifier = Verifier(self.lake, lambda: self.engine, self.sources, self.project.name, at, definitions)
         with_content = [name for name, state in at.views.items() if state.vector is not None]
-        found = {name: self._verified(verifier, at, name) for name in views or with_content}
+        for name in views:
+            if name not in at.views:
+                raise unknown_view(name, at.views)
+        found = {name: verifier.verify(name) for name in views or with_content}
         self._remember(found)
         for name, verification in found.items():
             wrong = verification.missing + verification.extra
             self.metrics.observe("stillframe_verify_mismatch_rows", wrong, view=name)
         return found
 
-    def _verified(self, verifier: Verifier, at: Frame, name: str) -> Verification:
-        """The logs of the sources must reach back to the newest frame; that they do not is drift, too. To
-        an older frame they need not."""
-        try:
-            return verifier.verify(at, name)
-        except CaptureGap as gap:
-            newest = self.lake.newest()
-            if newest is None or at.number != newest.number:
-                raise
-            return Verification(view=name, frame=at.number, ok=False, reason=gap.message, error=gap)
-
     def _remember(self, found: Mapping[str, Verification]) -> None:
         path = self.lake.path / VERIFIED
         known = self.verified_through()
         known.update({name: v.frame for name, v in found.items() if v.ok and v.frame >= known.get(name, 0)})
-        temporary = path.with_suffix(".tmp")
+        temporary = path.with_name(f".{path.name}-{os.getpid()}")
         temporary.write_text(json.dumps(known), encoding="utf-8")
         temporary.replace(path)
 
     def verified_through(self) -> dict[str, int]:
-        path = self.lake.path / VERIFIED
+        path = self.project.warehouse / VERIFIED
         with suppress(OSError, ValueError):
             return dict(json.loads(path.read_text(encoding="utf-8")))
         return {}
 
     def check(self, *, offline: bool = False) -> dict[str, dict[str, Any]]:
         """For each view: whether and how it can be maintained."""
-        definitions = self.definitions(offline=offline)
-        found: dict[str, dict[str, Any]] = {}
-        for name in definitions.texts:
-            view = definitions.views.get(name)
-            found[name] = {
-                "ok": view is not None,
-                "level": view.level if view else None,
-                "algorithm": view.algorithm if view else None,
-                "incremental": view is not None and view.policy != "full",
-                "reasons": [
-                    {
-                        "code": r.code,
-                        "message": r.message,
-                        "hint": r.hint,
-                        "file": definitions.texts[name].origin,
-                        "line": r.line,
-                        "column": r.column,
-                        "text": r.snippet,
-                    }
-                    for r in definitions.refused.get(name, ())
-                ],
-            }
-        return found
+        reached = self._reached(offline=offline)
+        writer = self._engine.writer if self._engine else writer_for(self.project.spark)
+        return check_views(self._resolved(reached), reached.away, writer)
 
     def plan(self, name: str) -> dict[str, Any]:
         """The change plan of a view, as data: what `refresh` runs."""
         definitions = self.definitions()
         view = definitions.views.get(name)
         if view is None:
-            raise unknown_view(name, definitions.texts, definitions.refused.get(name))
-        frame = self.lake.newest()
-        state = frame.views.get(name) if frame else None
-        pending = transactions_behind(self.sources, view.relations, state) if state and state.vector else {}
-        return explain(view, pending, self.sources)
+            raise definitions.unknown(name)
+        frame = self._newest()
+        known = survey(view, definitions, frame.views if frame else {}, self.sources)
+        return explain(view, known, self.sources)
 
     def status(self) -> dict[str, Any]:
         """Where every view and every source stands."""
-        frame = self.lake.newest()
+        frame = self._newest()
         return {
             "frame": frame.number if frame else None,
             "published_at": frame.published_at if frame else None,
-            "views": self._view_status(frame) if frame else {},
+            "views": self._view_status(frame),
+            "warehouse": str(self.project.warehouse),
             "sources": {
                 name: source_status(source, self.project.name, self.metrics)
                 for name, source in self.sources.items()
@@ -400,9 +421,12 @@ class Warehouse:
             "settle_bound": asdict(self.project.settle),
         }
 
-    def _view_status(self, frame: Frame) -> dict[str, dict[str, Any]]:
-        verified = self.verified_through()
-        return view_status(frame, self.lake, self.sources, self.definitions(), verified, self.metrics)
+    def _view_status(self, frame: Frame | None) -> dict[str, dict[str, Any]]:
+        definitions, verified = self.definitions(), self.verified_through()
+        shown: dict[str, dict[str, Any]] = {}
+        if frame is not None:
+            shown = view_status(frame, self.lake, self.sources, definitions, verified, self.metrics)
+        return unpublished(definitions, shown)
 
     # -- sources
 
@@ -430,13 +454,36 @@ class Warehouse:
 
     def drop(self, name: str) -> Frame | None:
         """Forget a view: its text, and its place in the next frame. Its files go with the next vacuum."""
-        with self.lake.exclusive(WAIT_SECONDS):
-            return drop(self.lake, self.definitions(), self.definitions_folder, name)
+        with self._alone() as lake:
+            frame = drop(lake, self.definitions(), self.definitions_folder, name)
+            self._release_unread(lake)
+        return frame
 
     def rename(self, name: str, new: str) -> Frame | None:
         """Give a view another name, in its text and in the next frame; its content goes along."""
-        with self.lake.exclusive(WAIT_SECONDS):
-            return rename(self.lake, self.definitions(), self.definitions_folder, name, new)
+        with self._alone() as lake:
+            return rename(lake, self.definitions(), self.definitions_folder, name, new)
+
+    def _release_unread(self, lake: Lake | None) -> None:
+        """End the capture of relations that no view reads any more, neither in a frame nor by its text. A
+        text that cannot be resolved may read anything. What fails here is done by `detach`, at the latest."""
+        definitions = self.definitions()
+        newest = lake.newest() if lake else None
+        if definitions.refused or any(
+            name not in definitions.views for name in (newest.views if newest else ())
+        ):
+            return
+        tables = self._tables()
+        for name, source in self.sources.items():
+            with suppress(StillframeError):
+                source.release(self.project.name, tables.get(name, []))
+
+    @contextmanager
+    def _alone(self) -> Iterator[Lake | None]:
+        """The lake, while no other process works on it; None where there is none yet."""
+        lake = self._lake_if_there()
+        with lake.exclusive(WAIT_SECONDS) if lake else nullcontext():
+            yield lake
 
     # -- housekeeping
 
@@ -455,6 +502,37 @@ class Warehouse:
 
 def open_project(path: str | Path, *, observe: Observer = unobserved) -> Warehouse:
     return Warehouse(project=load_project(Path(path).resolve()), observe=observe)
+
+
+def _lake_at(path: Path, *, create: bool = False) -> Lake | None:
+    """The lake at a path; None where there is none."""
+    try:
+        nearest = next(place for place in (path, *path.parents) if place.exists())
+        if not nearest.is_dir():
+            raise NotADirectoryError(f"{nearest} is a file")
+        return Lake.open(path, create)
+    except LakeError as error:
+        if error.code != "NO_WAREHOUSE":
+            raise
+        return None
+    except NotADirectoryError as error:
+        raise ProjectError(
+            f"the warehouse cannot be at {path}",
+            detail=str(error),
+            hint="`warehouse:` in stillframe.yml names a folder",
+        ) from error
+
+
+def _refuse_twins(sources: Mapping[str, Source]) -> None:
+    """One database under two names would be one consumer at two positions."""
+    known: dict[str, str] = {}
+    for name, source in sources.items():
+        other = known.setdefault(source.address, name)
+        if other != name:
+            raise ProjectError(
+                f"sources {other} and {name} are one database",
+                hint=f"keep one of them, and write {other}.table in every view",
+            )
 
 
 def _bare_project(path: Path, sources: Mapping[str, str | Mapping[str, Any]], name: str) -> Project:

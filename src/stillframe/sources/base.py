@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -94,17 +95,31 @@ class Source(Protocol):
     @property
     def name(self) -> str: ...
 
+    @property
+    def address(self) -> str:
+        """Where the database is: two sources of one address are one database."""
+        ...
+
     def describe(self) -> dict[str, Relation]:
         """The relations there are, by name."""
         ...
 
     def attach(self, consumer: str, relations: Sequence[str]) -> Position:
-        """Install capture for the relations (in one transaction) and register the consumer; repeatable.
-        Returns a position from which changes of all these relations are captured."""
+        """Install capture for the relations (in one transaction) and register the consumer as one that
+        needs them, beside those it needed before; repeatable. Returns a position from which changes of all
+        these relations are captured. What had to be installed is captured from a position that nobody held
+        before: any older one is a gap for that relation. Columns added to a captured table are captured
+        from there on, and the others go on."""
+        ...
+
+    def release(self, consumer: str, keep: Sequence[str]) -> None:
+        """The consumer needs no relations but `keep` any more. Capture that no consumer needs is removed.
+        One that keeps nothing is detached, so that it holds back nothing of the log."""
         ...
 
     def detach(self, consumer: str) -> None:
-        """Forget the consumer; the last one takes every trace of capture with it."""
+        """Forget the consumer, and remove capture that only it needed; the last one takes every trace of
+        capture with it."""
         ...
 
     def position(self, consumer: str, relations: Sequence[str]) -> Position:
@@ -134,8 +149,24 @@ class Source(Protocol):
         """Whether `Keys` on this column means at the source at least what equality means in Spark."""
         ...
 
+    def rows(self, relation: str) -> int:
+        """About how many rows the relation has now, for estimates."""
+        ...
+
     def behind(self, relations: Sequence[str], after: Position) -> int:
-        """How many changes were committed after `after`."""
+        """How many signed rows of these relations were committed after `after`: an insert or a delete
+        makes one, an update two. A log written by triggers does not know where transactions end.
+        CAPTURE_GAP where `check` says so."""
+        ...
+
+    def waiting_since(self, relations: Sequence[str], after: Position) -> datetime | None:
+        """When the oldest change that `behind` counts was made, by the clock of its writer, in whole
+        seconds; None if there is none. CAPTURE_GAP where `check` says so."""
+        ...
+
+    def beat(self, consumer: str) -> None:
+        """Renew the heartbeat of a consumer that lives, but has nothing to acknowledge. CAPTURE_GAP if it is
+        not registered."""
         ...
 
     def acknowledge(self, consumer: str, position: Position) -> None:

@@ -26,12 +26,15 @@ from stillframe.sources import sqlite_log as log
 from stillframe.sources.base import Consumer, Keys, LogStatus, Position, Relation
 from stillframe.sources.sqlite_capture import (
     CONSUMERS,
+    FORMAT,
     FOUNDATION,
     LOG,
+    NEEDS,
     RELATIONS,
     SOURCE,
     installation,
     installed_digest,
+    marked_at,
     removal,
     stash_name,
     value_name,
@@ -46,8 +49,6 @@ from stillframe.sources.sqlite_catalog import (
 from stillframe.sources.sqlite_read import Query, batches, reading, writing
 from stillframe.sources.sqlite_types import Reading
 
-FORMAT = 1
-
 
 @dataclass(frozen=True)
 class SqliteSource:
@@ -58,29 +59,44 @@ class SqliteSource:
     path: Path
     capture_limit: int | None = None
 
+    @property
+    def address(self) -> str:
+        return f"sqlite:{self.path.resolve()}"
+
     def describe(self) -> dict[str, Relation]:
         with reading(self.name, self.path) as con:
             return {name: relation_of(read_table(con, name)) for name in table_names(con)}
 
     def attach(self, consumer: str, relations: Sequence[str]) -> Position:
         with writing(self.name, self.path) as con:
+            tables = {relation: self._capturable(con, relation) for relation in relations}
             if log.identity(con) is None:
                 for statement in FOUNDATION:
                     con.execute(statement)
                 con.execute(f"INSERT INTO {SOURCE} VALUES (?, ?)", (str(uuid.uuid4()), FORMAT))
-                con.execute(f"INSERT INTO {LOG} (mark) VALUES (random())")
+            empty = con.execute(f"SELECT 1 FROM {LOG} LIMIT 1").fetchone() is None
+            standing = {relation: None if empty else self._standing(con, relation) for relation in tables}
+            due = [
+                table
+                for relation, table in tables.items()
+                if (there := standing[relation]) is None or len(there.columns) < len(table.columns)
+            ]
+            if due or empty:
+                log.write_marker(con)
             position = log.newest(con, self.name)
-            for relation in relations:
-                self._capture(con, relation, position)
+            for table in due:
+                self._install(con, table, standing[table.name], position.sequence)
             con.execute(
                 f"INSERT INTO {CONSUMERS} VALUES (?1, ?2, ?3, ?3) ON CONFLICT (name) DO UPDATE"
                 " SET position = coalesce(position, excluded.position), heartbeat = excluded.heartbeat",
                 (consumer, position.sequence, _now()),
             )
+            con.executemany(
+                f"INSERT OR IGNORE INTO {NEEDS} VALUES (?, ?)", [(consumer, relation) for relation in tables]
+            )
             return position
 
-    def _capture(self, con: sqlite3.Connection, relation: str, position: Position) -> None:
-        """Leave whole capture alone; install it where it is missing, broken or too narrow."""
+    def _capturable(self, con: sqlite3.Connection, relation: str) -> Table:
         table = self._table(con, relation)
         if table.refusal:
             raise SourceError(
@@ -89,41 +105,79 @@ class SqliteSource:
                 hint="leave the table out of the views, or change what is named here",
                 code="UNCAPTURABLE_TABLE",
             )
-        present = con.execute(f"SELECT id FROM {RELATIONS} WHERE name = ?", (relation,)).fetchone()
-        if present:
-            try:
-                if len(log.captured(con, self.name, relation).columns) == len(table.columns):
-                    return
-            except CaptureGap:
-                pass
+        return table
+
+    def _standing(self, con: sqlite3.Connection, relation: str) -> log.Captured | None:
+        """Capture that goes on; None where it is missing or broken, and has to begin anew."""
+        try:
+            return log.captured(con, self.name, relation)
+        except CaptureGap:
+            return None
+
+    def _install(
+        self, con: sqlite3.Connection, table: Table, standing: log.Captured | None, marker: int
+    ) -> None:
+        """Put capture of all columns in the place of what there is. Columns are only ever added at the end,
+        so the log rows of capture that stands hold the older ones where the new triggers put them."""
         (number,) = con.execute(f"SELECT coalesce(max(id), 0) + 1 FROM {RELATIONS}").fetchone()
-        if present:
-            for statement in removal(present[0]):
-                con.execute(statement)
+        since, added = marker, {}
+        if standing is not None:
+            number, since = standing.id, standing.since
+            added = dict(standing.added) | {c.name: marker for c in table.columns[len(standing.columns) :]}
+        self._remove(con, table.name)
         width = con.execute("SELECT count(*) FROM pragma_table_info(?)", (LOG,)).fetchone()[0] - 4
         for position_of_value in range(width, len(table.columns)):
             con.execute(f"ALTER TABLE {LOG} ADD COLUMN {value_name(position_of_value)}")
         for statement in installation(table, number):
             con.execute(statement)
-        triggers = installed_digest(con, relation, number)
         con.execute(
             f"INSERT INTO {RELATIONS} VALUES (?, ?, ?, ?, ?)",
-            (number, relation, position.sequence, json.dumps(table.shape()), triggers),
+            (
+                number,
+                table.name,
+                since,
+                json.dumps(table.shape() | {"added": added}),
+                installed_digest(con, table.name, number),
+            ),
         )
-        if present:
-            con.execute(f"DELETE FROM {RELATIONS} WHERE id = ?", present)
+
+    def _remove(self, con: sqlite3.Connection, relation: str) -> None:
+        for (number,) in con.execute(f"SELECT id FROM {RELATIONS} WHERE name = ?", (relation,)).fetchall():
+            for statement in removal(number):
+                con.execute(statement)
+        con.execute(f"DELETE FROM {RELATIONS} WHERE name = ?", (relation,))
+
+    def _remove_unneeded(self, con: sqlite3.Connection) -> None:
+        """A consumer that was dropped needs nothing until it is back."""
+        unneeded = con.execute(
+            f"SELECT name FROM {RELATIONS} WHERE name NOT IN (SELECT relation FROM {NEEDS} WHERE consumer IN"
+            f" (SELECT name FROM {CONSUMERS} WHERE position IS NOT NULL))"
+        )
+        for (relation,) in unneeded.fetchall():
+            self._remove(con, relation)
+
+    def release(self, consumer: str, keep: Sequence[str]) -> None:
+        if not keep:
+            self.detach(consumer)
+            return
+        with writing(self.name, self.path) as con:
+            log.require_consumer(con, self.name, consumer)
+            con.execute(
+                f"DELETE FROM {NEEDS} WHERE consumer = ? AND relation NOT IN ({', '.join('?' * len(keep))})",
+                (consumer, *keep),
+            )
+            self._remove_unneeded(con)
 
     def detach(self, consumer: str) -> None:
         with writing(self.name, self.path) as con:
             if log.identity(con) is None:
                 return
             con.execute(f"DELETE FROM {CONSUMERS} WHERE name = ?", (consumer,))
+            con.execute(f"DELETE FROM {NEEDS} WHERE consumer = ?", (consumer,))
+            self._remove_unneeded(con)
             if con.execute(f"SELECT count(position) FROM {CONSUMERS}").fetchone()[0]:
                 return
-            for (number,) in con.execute(f"SELECT id FROM {RELATIONS}").fetchall():
-                for statement in removal(number):
-                    con.execute(statement)
-            for table in (LOG, RELATIONS, CONSUMERS, SOURCE):
+            for table in (LOG, RELATIONS, CONSUMERS, NEEDS, SOURCE):
                 con.execute(f"DROP TABLE {table}")
 
     def position(self, consumer: str, relations: Sequence[str]) -> Position:
@@ -164,16 +218,25 @@ class SqliteSource:
             (how,) = self._readings(self._table(con, relation), [column])
         return how.type.name in ("BIGINT", "STRING") and not how.as_text
 
+    def rows(self, relation: str) -> int:
+        with reading(self.name, self.path) as con:
+            name = self._table(con, relation).name
+            (count,) = con.execute(f"SELECT count(*) FROM {quoted(name)}").fetchone()
+            return int(count)
+
     def behind(self, relations: Sequence[str], after: Position) -> int:
         with reading(self.name, self.path) as con:
-            log.required_identity(con, self.name)
-            marks = ", ".join("?" * len(relations))
-            (count,) = con.execute(
-                f"SELECT count(*) FROM {LOG} WHERE seq > ?"
-                f" AND relation IN (SELECT id FROM {RELATIONS} WHERE name IN ({marks}))",
-                (after.sequence, *relations),
-            ).fetchone()
-            return int(count)
+            return log.missing(con, self.name, after, relations)[0]
+
+    def waiting_since(self, relations: Sequence[str], after: Position) -> datetime | None:
+        with reading(self.name, self.path) as con:
+            oldest = log.missing(con, self.name, after, relations)[1]
+            return None if oldest is None else marked_at(oldest)
+
+    def beat(self, consumer: str) -> None:
+        with writing(self.name, self.path) as con:
+            log.require_consumer(con, self.name, consumer)
+            con.execute(f"UPDATE {CONSUMERS} SET heartbeat = ? WHERE name = ?", (_now(), consumer))
 
     def acknowledge(self, consumer: str, position: Position) -> None:
         with writing(self.name, self.path) as con:
@@ -255,7 +318,7 @@ class SqliteSource:
         """Log rows in (after, upto], restricted exactly as the present rows are."""
         readings = self._readings(capture.table, columns)
         for column in (*columns, *([keys.column] if keys else [])):
-            if column not in capture.columns:
+            if not capture.has(column, after):
                 raise log.gap(
                     self.name, f"column {column!r} was added to {capture.table.name!r} after capture"
                 )

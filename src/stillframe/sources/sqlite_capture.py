@@ -20,6 +20,7 @@ from __future__ import annotations
 import hashlib
 import sqlite3
 from collections.abc import Iterable
+from datetime import UTC, datetime
 
 from stillframe.sources.sqlite_catalog import OWN_PREFIX, Table, UniqueKey, quoted
 
@@ -27,6 +28,8 @@ LOG = f"{OWN_PREFIX}_log"
 SOURCE = f"{OWN_PREFIX}_source"
 RELATIONS = f"{OWN_PREFIX}_relations"
 CONSUMERS = f"{OWN_PREFIX}_consumers"
+NEEDS = f"{OWN_PREFIX}_needs"
+FORMAT = 2
 
 FOUNDATION = (
     f"CREATE TABLE {SOURCE} (identity TEXT NOT NULL, format INTEGER NOT NULL)",
@@ -34,10 +37,18 @@ FOUNDATION = (
     " shape TEXT NOT NULL, triggers TEXT NOT NULL)",
     # A consumer without a position was dropped for being too far behind.
     f"CREATE TABLE {CONSUMERS} (name TEXT PRIMARY KEY, position INTEGER, heartbeat TEXT, registered TEXT)",
+    f"CREATE TABLE {NEEDS} (consumer TEXT, relation TEXT, PRIMARY KEY (consumer, relation))",
     # Not AUTOINCREMENT, which would leave sqlite_sequence behind: the row at the lowest position is always
     # kept, so numbers never come again. Value columns have no type: every value is stored as it was.
     f"CREATE TABLE {LOG} (seq INTEGER PRIMARY KEY, relation INTEGER, sign INTEGER, mark INTEGER)",
 )
+
+# The second a log row was written in, then 31 random bits. Every SQLite that a writer may use has strftime.
+MARK = "(strftime('%s', 'now') << 31) | (random() & 2147483647)"
+
+
+def marked_at(mark: int) -> datetime:
+    return datetime.fromtimestamp(mark >> 31, UTC)
 
 
 def stash_name(relation: int) -> str:
@@ -160,7 +171,7 @@ class _Triggers:
         of_row = ", ".join(f"{row}.{column}" for column in self.columns)
         return (
             f"INSERT INTO {LOG} (relation, sign, mark, {self.vs})"
-            f" VALUES ({self.relation}, {sign}, random(), {of_row})"
+            f" VALUES ({self.relation}, {sign}, {MARK}, {of_row})"
         )
 
     def stash_colliding(self, but_not: str) -> list[str]:
@@ -210,7 +221,7 @@ class _Triggers:
         where = " OR ".join(f"({condition}{but_not})" for condition in gone)
         return [
             f"INSERT INTO {LOG} (relation, sign, mark, {self.vs})"
-            f" SELECT {self.relation}, -1, random(), {self.vs} FROM {self.stash} WHERE {where}",
+            f" SELECT {self.relation}, -1, {MARK}, {self.vs} FROM {self.stash} WHERE {where}",
             f"DELETE FROM {self.stash} WHERE {where}",
         ]
 
@@ -229,6 +240,9 @@ class _Triggers:
         ]
 
     def when_key_changes(self) -> str:
+        """A row may also come into a partial index, by columns that are not of its key."""
+        if any(u.partial for u in self.table.uniques):
+            return ""
         keys = {self.columns[cid] for u in self.table.uniques for cid, _ in u.parts}
         keys |= {column for column, _ in self.identity}
         return " WHEN " + " OR ".join(f"NEW.{k} IS NOT OLD.{k} COLLATE BINARY" for k in sorted(keys))

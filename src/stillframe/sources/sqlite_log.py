@@ -3,20 +3,25 @@
 Capture rolls back with the transaction it captures, so the numbers of committed log rows have no gaps:
 (after, upto] is whole exactly if it has upto − after rows and the rows at both ends bear the marks that
 were seen there. A relation's part is whole if its triggers stand as they were installed, since `after`.
+
+Whatever installs capture first writes a row of its own to the log: a position fixed before is below that row
+even if nothing was logged in between, when there may have been no triggers to log it.
 """
 
 from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from stillframe.errors import CaptureGap
+from stillframe.errors import CaptureGap, SourceError
 from stillframe.sources.base import Position
 from stillframe.sources.sqlite_capture import (
     CONSUMERS,
+    FORMAT,
     LOG,
+    MARK,
     RELATIONS,
     SOURCE,
     first_trigger_rowid,
@@ -27,12 +32,18 @@ from stillframe.sources.sqlite_catalog import Table, read_table, self_writing, t
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """One relation under capture: its number in the log, since when, and where each column stands."""
+    """One relation under capture: its number in the log, since when, and where each column stands. `added`
+    says since when columns are captured that came later than the others."""
 
     id: int
     since: int
     columns: tuple[str, ...]
+    added: Mapping[str, int]
     table: Table
+
+    def has(self, column: str, after: int) -> bool:
+        """Whether every log row after `after` holds the column."""
+        return column in self.columns and self.added.get(column, 0) <= after
 
 
 def gap(source: str, message: str, detail: str = "") -> CaptureGap:
@@ -48,7 +59,15 @@ def identity(con: sqlite3.Connection) -> str | None:
     installed = con.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (SOURCE,))
     if installed.fetchone() is None:
         return None
-    return str(con.execute(f"SELECT identity FROM {SOURCE}").fetchone()[0])
+    found, version = con.execute(f"SELECT identity, format FROM {SOURCE}").fetchone()
+    if version != FORMAT:
+        raise SourceError(
+            "the capture installed there is of another version of stillframe",
+            detail=f"format {version}, this version has {FORMAT}",
+            hint="detach with the version that installed it, then attach with this one",
+            code="CAPTURE_FORMAT",
+        )
+    return str(found)
 
 
 def required_identity(con: sqlite3.Connection, source: str) -> str:
@@ -67,6 +86,15 @@ def newest(con: sqlite3.Connection, source: str) -> Position:
             source, "the log is empty, and capture always keeps one row: it was trimmed by someone else"
         )
     return Position(found, *last)
+
+
+def write_marker(con: sqlite3.Connection) -> None:
+    """A log row of no relation, above every position there is or was, also where the log was emptied."""
+    con.execute(
+        f"INSERT INTO {LOG} (seq, mark) SELECT 1 + max((SELECT coalesce(max(seq), 0) FROM {LOG}),"
+        f" (SELECT coalesce(max(since), 0) FROM {RELATIONS}),"
+        f" (SELECT coalesce(max(position), 0) FROM {CONSUMERS})), {MARK}"
+    )
 
 
 def require_anchor(con: sqlite3.Connection, source: str, position: Position) -> None:
@@ -129,7 +157,7 @@ def captured(con: sqlite3.Connection, source: str, relation: str) -> Captured:
     if table.refusal:
         raise gap(source, f"table {relation!r} cannot be captured any more", table.refusal)
     installed, present = json.loads(shape_text), table.shape()
-    columns = installed["columns"]
+    columns, added = installed["columns"], installed.pop("added", {})
     present["columns"] = present["columns"][: len(columns)]  # columns added since are not captured, no harm
     if present != installed:
         raise gap(
@@ -142,7 +170,7 @@ def captured(con: sqlite3.Connection, source: str, relation: str) -> Captured:
             f"trigger {late[0]!r} on table {relation!r} is younger than capture and writes to the same table",
             "it fires before the capture triggers do",
         )
-    return Captured(number, since, tuple(name for name, _ in columns), table)
+    return Captured(number, since, tuple(name for name, _ in columns), added, table)
 
 
 def require_captured(con: sqlite3.Connection, source: str, relation: str, after: Position) -> Captured:
@@ -172,3 +200,18 @@ def check(con: sqlite3.Connection, source: str, after: Position, relations: Sequ
     require_whole(con, source, after, newest(con, source))
     for relation in relations:
         require_captured(con, source, relation, after)
+
+
+def missing(
+    con: sqlite3.Connection, source: str, after: Position, relations: Sequence[str]
+) -> tuple[int, int | None]:
+    """How many log rows of the relations a frame at `after` does not have, and the mark of the oldest."""
+    check(con, source, after, relations)
+    names = ", ".join("?" * len(relations))
+    count, oldest = con.execute(
+        f"SELECT count(*), min(seq) FROM {LOG} WHERE seq > ?"
+        f" AND relation IN (SELECT id FROM {RELATIONS} WHERE name IN ({names}))",
+        (after.sequence, *relations),
+    ).fetchone()
+    row = con.execute(f"SELECT mark FROM {LOG} WHERE seq = ?", (oldest,)).fetchone()
+    return count, row[0] if row else None

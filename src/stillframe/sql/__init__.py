@@ -3,6 +3,18 @@
 from stillframe.sql.catalog import Catalog, Names
 from stillframe.sql.query import resolve
 from stillframe.sql.reasons import Reason, Refused
-from stillframe.sql.statements import OPTIONS, ViewText, parse_views
+from stillframe.sql.rewrite import sources_named
+from stillframe.sql.statements import OPTIONS, ViewText, parse_views, read_views
 
-__all__ = ["OPTIONS", "Catalog", "Names", "Reason", "Refused", "ViewText", "parse_views", "resolve"]
+__all__ = [
+    "OPTIONS",
+    "Catalog",
+    "Names",
+    "Reason",
+    "Refused",
+    "ViewText",
+    "parse_views",
+    "read_views",
+    "resolve",
+    "sources_named",
+]

@@ -8,6 +8,7 @@ from sqlglot import exp
 from sqlglot.tokens import TokenType  # type: ignore[attr-defined]
 
 from stillframe.sql.dialect import parse, tokenize
+from stillframe.sql.reasons import Refused
 
 Edit = tuple[int, int, str]
 
@@ -30,6 +31,16 @@ def retarget(select: str, names: Mapping[str, str]) -> str:
         if isinstance(database, exp.Identifier):  # shop.orders.id: the table is called orders from here on
             edits.append((database.meta["start"], column.args["table"].meta["start"], ""))
     return _edited(select, edits)
+
+
+def sources_named(select: str) -> frozenset[str]:
+    """The sources whose relations a query names, in lower case; none of a text that cannot be parsed."""
+    try:
+        tables = parse(select).find_all(exp.Table)
+    except Refused:
+        return frozenset()
+    databases = (table.args.get("db") for table in tables)
+    return frozenset(database.name.lower() for database in databases if isinstance(database, exp.Identifier))
 
 
 def _is_local(table: exp.Table, name: str) -> bool:

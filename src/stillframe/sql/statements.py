@@ -16,7 +16,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from stillframe.errors import ProjectError
 from stillframe.sql.dialect import tokenize
-from stillframe.sql.reasons import Refused, Text
+from stillframe.sql.reasons import Reason, Refused, Text
 
 OPTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -43,21 +43,35 @@ class ViewText:
 
 
 def parse_views(text: str, origin: str = "") -> tuple[ViewText, ...]:
-    """The views of a file, in order."""
-    try:
-        tokens = tokenize(text)
-    except Refused as refused:
-        reason = refused.reasons[0]
+    """The views of a file, in order; a file with a statement that cannot be read is refused."""
+    views, reasons = read_views(text, origin)
+    if reasons:
+        reason = reasons[0]
         place = _place(origin, reason.line, reason.column)
-        raise ProjectError(reason.message, detail=place, hint=reason.hint, code=reason.code) from None
+        raise ProjectError(reason.message, detail=place, hint=reason.hint, code=reason.code)
+    return views
+
+
+def read_views(text: str, origin: str = "") -> tuple[tuple[ViewText, ...], tuple[Reason, ...]]:
+    """The views of a file, in order, and the reasons why the other statements are none."""
+    try:
+        statements = _statements(tokenize(text))
+    except Refused as refused:
+        return (), refused.reasons
     views: dict[str, ViewText] = {}
-    for statement in _statements(tokens):
+    reasons: list[Reason] = []
+    for statement in statements:
         header = _Header(text, origin, statement)
-        view = header.read()
-        if view.name.lower() in views:
-            header.fail(header.name, f"view {view.name} is defined twice", "names differ by more than case")
-        views[view.name.lower()] = view
-    return tuple(views.values())
+        try:
+            view = header.read()
+            if view.name.lower() in views:
+                message, hint = f"view {view.name} is defined twice", "names differ by more than case"
+                header.fail(header.name, message, hint)
+        except Refused as refused:
+            reasons += refused.reasons
+        else:
+            views[view.name.lower()] = view
+    return tuple(views.values()), tuple(reasons)
 
 
 def _statements(tokens: list[Token]) -> list[list[Token]]:
@@ -82,8 +96,8 @@ class _Header:
         self.name = tokens[0]
 
     def fail(self, token: Token | None, message: str, hint: str) -> NoReturn:
-        line, column = Text(self.text).place((token or self.tokens[-1]).start)
-        raise ProjectError(message, detail=_place(self.origin, line, column), hint=hint, code="BAD_STATEMENT")
+        at = token or self.tokens[-1]
+        raise Refused([Text(self.text).reason("BAD_STATEMENT", message, hint, at.start, at.end + 1)])
 
     def peek(self) -> Token | None:
         return self.tokens[self.at] if self.at < len(self.tokens) else None

@@ -1,0 +1,137 @@
+"""What readers get is what the frame says: under settling, recomputing, queries held on to, and tampering."""
+
+from __future__ import annotations
+
+import pytest
+from deltalake import DeltaTable
+
+from stillframe.runtime import Step
+
+pytestmark = pytest.mark.engine
+
+SHOP = "CREATE TABLE orders (id INTEGER PRIMARY KEY, amount INT NOT NULL, note TEXT);"
+VIEWS = """
+CREATE MATERIALIZED VIEW notes AS SELECT note, amount FROM shop.orders;
+CREATE MATERIALIZED VIEW big AS SELECT id, amount FROM shop.orders WHERE amount > 5;
+"""
+
+
+@pytest.fixture
+def wh(shop):
+    shop.source("shop", SHOP)
+    shop.views(VIEWS)
+    return shop.open()
+
+
+def rows(frame):
+    return sorted((tuple(row) for row in frame.collect()), key=str)
+
+
+def test_a_settling_overtaken_by_a_full_refresh_publishes_nothing(wh, shop):
+    """Both bases are empty: only what was settled, and which changes followed, tell the two apart."""
+    wh.refresh()
+    shop.write("shop", "INSERT INTO orders VALUES (1,7,'x'),(2,8,'y')")
+    wh.refresh()
+    others = shop.open()
+
+    def overtake(step, subject):
+        if step is Step.REWRITTEN and subject == "big":
+            shop.write("shop", "DELETE FROM orders")
+            others.refresh(full=True)
+
+    wh.observe = overtake
+    wh.settle_due(everything=True)
+    assert rows(wh.view("big")) == []
+    assert all(v.ok for v in wh.verify_all().values())
+
+
+def test_a_query_keeps_the_frame_it_was_made_for(wh, shop):
+    shop.write("shop", "INSERT INTO orders VALUES (1,7,'x'),(2,8,'y')")
+    wh.refresh()
+    first = wh.query("SELECT count(*) AS n FROM notes -- {of} notes", frame=1)
+    nested = wh.query("/* mine */ WITH big2 AS (SELECT * FROM big) SELECT id FROM big2 ORDER BY id DESC")
+    shop.write("shop", "DELETE FROM orders WHERE id = 1")
+    wh.refresh()
+    assert rows(wh.query("SELECT count(*) AS n FROM Notes")) == [(1,)]
+    assert rows(first) == [(2,)]
+    assert [row.id for row in nested.collect()] == [2, 1]
+
+
+def test_a_query_does_not_see_views_its_frame_has_not(wh, shop):
+    wh.refresh()
+    shop.views("CREATE MATERIALIZED VIEW later AS SELECT id FROM shop.orders;", "later.sql")
+    wh.refresh()
+    assert rows(wh.query("SELECT * FROM later")) == []
+    with pytest.raises(Exception, match="later"):
+        wh.query("SELECT * FROM later", frame=1).collect()
+
+
+def test_rows_deleted_from_the_delta_table_by_another_program_are_drift(wh, shop):
+    shop.write("shop", "INSERT INTO orders VALUES (1,7,'x'),(2,8,'y')")
+    wh.refresh()
+    table = DeltaTable(str(wh.lake.table_path("big")))
+    table.optimize.compact()
+    assert all(v.ok for v in wh.verify_all().values())
+    table.delete("id = 1")
+    found = wh.verify_all()
+    assert found["notes"].ok
+    assert (found["big"].drift, found["big"].missing, found["big"].extra) == (True, 1, 0)
+    assert found["big"].sample[0]["row"] == {"id": 1, "amount": 7}
+    wh.refresh("big", full=True)
+    assert wh.verify("big").ok
+
+
+def test_a_frame_is_verified_by_the_texts_it_carries(wh, shop):
+    shop.write("shop", "INSERT INTO orders VALUES (1,7,'x'),(2,3,'y')")
+    shop.views("CREATE MATERIALIZED VIEW ids AS SELECT id FROM big;", "ids.sql")
+    wh.refresh()
+    shop.views(VIEWS.replace("amount > 5", "amount > 2"))
+    (shop.root / "views" / "ids.sql").unlink()
+    found = wh.verify_all()
+    assert sorted(found) == ["big", "ids", "notes"]
+    assert all(v.ok for v in found.values())
+
+
+def test_a_missing_file_is_drift_of_its_view_alone(wh, shop):
+    shop.write("shop", "INSERT INTO orders VALUES (1,7,'x')")
+    wh.refresh()
+    (wh.lake.path / wh.frame().views["big"].base[0].path).unlink()
+    found = wh.verify_all()
+    assert found["notes"].ok
+    assert found["big"].drift
+    assert found["big"].error.code == "MISSING_FILE"
+
+
+def test_a_view_that_must_not_be_recomputed_may_begin_again_when_it_never_began(wh, shop):
+    shop.views(
+        "CREATE MATERIALIZED VIEW strict WITH (refresh_policy = 'incremental_strict') AS "
+        "SELECT CAST(note AS INT) AS n FROM shop.orders;",
+        "strict.sql",
+    )
+    shop.write("shop", "INSERT INTO orders VALUES (1,7,'x')")
+    wh.refresh()
+    assert wh.frame().views["strict"].state == "stopped"
+    wh.refresh()
+    assert not DeltaTable.is_deltatable(str(wh.lake.table_path("strict")))
+    shop.write("shop", "UPDATE orders SET note = '5'")
+    wh.refresh()
+    assert rows(wh.view("strict")) == [(5,)]
+
+
+def test_a_column_added_at_the_source_reaches_the_views_that_read_it_and_no_other(wh, shop):
+    shop.views("CREATE MATERIALIZED VIEW everything AS SELECT * FROM shop.orders;", "star.sql")
+    shop.write("shop", "INSERT INTO orders VALUES (1,7,'x')")
+    wh.refresh()
+    shop.write("shop", "ALTER TABLE orders ADD COLUMN extra INT")
+    shop.write("shop", "UPDATE orders SET extra = 9, amount = 8")
+    result = wh.maintain()
+    assert {name: o.mode for name, o in result.outcomes.items()} == {
+        "notes": "incremental",
+        "big": "incremental",
+        "everything": "full",
+    }
+    shop.write("shop", "INSERT INTO orders VALUES (2,9,'y',10)")
+    result = wh.maintain()
+    assert {o.mode for o in result.outcomes.values()} == {"incremental"}
+    assert rows(wh.view("everything")) == [(1, 8, "x", 9), (2, 9, "y", 10)]
+    assert all(v.ok for v in wh.verify_all().values())
