@@ -179,15 +179,3 @@ def test_the_hint_of_a_rename_that_is_refused_can_be_followed(shop, said):
     assert set(shop.done("refresh", "--json").document["views"]) >= {"facts", "order_facts", "large_orders"}
     assert said("drop", "order_facts")[0] == 0
     assert shop.done("refresh", "--json").document["views"]["large_orders"]["mode"] == "unchanged"
-
-
-def test_a_token_of_the_engine_is_neither_printed_nor_written(shop):
-    path = shop.root / "stillframe.yml"
-    path.write_text(
-        path.read_text().replace("{engine: sail}", '{remote: "sc://127.0.0.1:1/;token=${TOKEN}"}')
-    )
-    done = shop.command("refresh", env={"TOKEN": "s3cr3t", "SPARK_CONNECT_RETRIES": "0"})
-    assert done.status == 1 and "127.0.0.1:1" in done.err
-    assert "s3cr3t" not in done.out + done.err
-    written = [file for file in shop.root.rglob("*") if file.is_file()]
-    assert not [file for file in written if b"s3cr3t" in file.read_bytes()]

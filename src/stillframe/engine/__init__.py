@@ -10,13 +10,14 @@ from stillframe.engine.plan_sql import (
 )
 from stillframe.engine.sail_sql import EngineRefused
 from stillframe.engine.scalar_sql import ScalarWriter
-from stillframe.engine.session import ENGINE_LOST, Engine, EngineError, adopt, open_engine
+from stillframe.engine.session import ENGINE_LOST, NO_ENGINE, Engine, EngineError, adopt, open_engine
 from stillframe.engine.stage import Read, Staged, stage
 from stillframe.engine.tables import Tables
 from stillframe.engine.words import identifier
 
 __all__ = [
     "ENGINE_LOST",
+    "NO_ENGINE",
     "Engine",
     "EngineError",
     "EngineRefused",

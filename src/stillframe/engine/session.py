@@ -48,6 +48,7 @@ OWN_SESSION = {
 
 
 ENGINE_LOST = "ENGINE_LOST"
+NO_ENGINE = "NO_ENGINE"
 
 
 class EngineError(StillframeError):
@@ -141,7 +142,7 @@ def _classic(master: str, conf: Mapping[str, str]) -> Engine:
             "Apache Spark did not start",
             detail=str(error).splitlines()[0],
             hint="Spark needs Java 17: install openjdk-17-jre-headless, or set engine: sail",
-            code="NO_ENGINE",
+            code=NO_ENGINE,
         ) from error
     maintenance = caller.newSession()
     _configure(maintenance, {**MAINTENANCE, **_runtime_conf(conf)})
@@ -170,6 +171,7 @@ def _connect(remote: str, conf: Mapping[str, str]) -> Engine:
 
     try:
         caller = SparkSession.builder.remote(remote).create()
+        _reach(caller)
         maintenance = SparkSession.builder.remote(remote).create()
         _configure(maintenance, {**MAINTENANCE, **_runtime_conf(conf)})
         _configure(caller, {"spark.sql.session.timeZone": "UTC"})
@@ -177,7 +179,7 @@ def _connect(remote: str, conf: Mapping[str, str]) -> Engine:
         raise EngineError(
             f"no Spark Connect server answers at {remote.partition(';')[0]}",  # a token may follow
             detail=str(error).splitlines()[0],
-            code="NO_ENGINE",
+            code=NO_ENGINE,
         ) from error
     return Engine(_kind(maintenance), caller, maintenance)
 
@@ -192,6 +194,19 @@ def _beside(spark: Any) -> Any:
     channel = copy(spark.client._builder)
     channel._params = {k: v for k, v in channel._params.items() if k != channel.PARAM_SESSION_ID}
     return type(spark)(connection=channel)
+
+
+def _reach(session: Any) -> None:
+    """One question, asked once: what is not there now is told now, not after minutes of retries."""
+    client = session.client
+    policies = client.get_retry_policies()
+    client.set_retry_policies([])
+    try:
+        _ = session.version
+    except BaseException:
+        client.close()
+        raise
+    client.set_retry_policies(policies)
 
 
 def _release(session: Any) -> None:

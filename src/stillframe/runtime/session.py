@@ -27,6 +27,7 @@ from stillframe.algebra.arrow import COUNT
 from stillframe.change import at, change_of, columns_read, merged, terms
 from stillframe.engine import (
     ENGINE_LOST,
+    NO_ENGINE,
     Engine,
     EngineError,
     Staged,
@@ -297,7 +298,7 @@ class _Work:
                 with self._alone(view):  # it may be of a column that only other views read
                     outcome = self._compute(view, former, passing=(ValueMismatch.code,))
         except StillframeError as error:
-            if error.code == ENGINE_LOST:  # says nothing of this view, and nothing more can be computed
+            if error.code in (ENGINE_LOST, NO_ENGINE):  # of no view: nothing more can be computed
                 raise
             outcome = self._stop(view, former, error)
         self.outcomes[view.name] = replace(outcome, seconds=time.perf_counter() - started)
