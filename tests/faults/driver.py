@@ -21,7 +21,7 @@ from faults_project import Writer, java_children, kill
 
 from stillframe.errors import Busy, StillframeError
 from stillframe.runtime import Warehouse, load_project
-from stillframe.runtime.session import Step
+from stillframe.runtime.outcome import Step
 from stillframe.sources import SqliteSource
 from stillframe.sources.base import Keys, Position
 

@@ -12,7 +12,7 @@ from collections import Counter
 import pytest
 from faults_project import FaultsProject, java_children, kill, wait_for
 
-from stillframe.runtime.session import Step
+from stillframe.runtime.outcome import Step
 
 pytestmark = pytest.mark.engine
 

@@ -17,15 +17,16 @@ import stillframe.change.product
 import stillframe.engine.stage
 import stillframe.lake.reader
 import stillframe.runtime.reads
-import stillframe.runtime.session
 import stillframe.runtime.settle
+import stillframe.runtime.work
 from stillframe.algebra import Call, Join, Moment, Plan, Scan
 from stillframe.algebra.arrow import COUNT
 from stillframe.change import terms
 from stillframe.engine import Tables
 from stillframe.lake.reader import content
 from stillframe.runtime.reads import Binder, Reads
-from stillframe.runtime.session import Session, _Work
+from stillframe.runtime.session import Session
+from stillframe.runtime.work import Work
 from stillframe.sources.base import Keys, Position
 from stillframe.sources.sqlite import SqliteSource
 from stillframe.sources.sqlite_log import newest
@@ -148,9 +149,9 @@ def _vector_left_behind(advanced: Any) -> Any:
 
 
 def _vector_too_far(vector_of: Any) -> Any:
-    def mutant(self: _Work, view: Any) -> Mapping[str, Any]:
+    def mutant(self: Work, view: Any) -> Mapping[str, Any]:
         return {
-            source: _present(self.session.sources[source]).to_json()  # type: ignore[arg-type]
+            source: _present(self.means.sources[source]).to_json()  # type: ignore[arg-type]
             for source in vector_of(self, view)
         }
 
@@ -182,7 +183,7 @@ def _condition_lost(join_change: Any) -> Any:
 
 
 def _held_reader_forgotten(upstream: Any) -> Any:
-    def mutant(self: _Work, view: Any, former: Any) -> Any:
+    def mutant(self: Work, view: Any, former: Any) -> Any:
         before = [self._former(name) for name in view.upstream]
         frames = {state.session.get("frame") for state in before if state}
         seen = frames.pop() if frames else None
@@ -210,7 +211,7 @@ def _copies_forgotten(content_sql: Any) -> Any:
     return lambda view: content_sql(view).replace(f"sequence(CAST(1 AS BIGINT), {COUNT})", "array(1)")
 
 
-_session, _product = stillframe.runtime.session, stillframe.change.product
+_session, _product = stillframe.runtime.work, stillframe.change.product
 
 BUGS = (
     Bug("the sign of an undone change is dropped", replaced(Tables, "staged", _dropped_sign)),
@@ -235,8 +236,8 @@ BUGS = (
         replaced(stillframe.change.fetches, "_links", _null_safe_link),
     ),
     Bug("a restricted read serves other keys", replaced(Reads, "state", _restrictions_mixed_up)),
-    Bug("the vector is not advanced", replaced(_Work, "_advanced", _vector_left_behind)),
-    Bug("the vector is advanced too far", replaced(_Work, "_vector_of", _vector_too_far)),
+    Bug("the vector is not advanced", replaced(Work, "_advanced", _vector_left_behind)),
+    Bug("the vector is advanced too far", replaced(Work, "_vector_of", _vector_too_far)),
     Bug(
         "every projection is thought to be keyed",
         replaced(stillframe.algebra.plan, "keys_of_projection", _first_column_is_key),
@@ -244,6 +245,6 @@ BUGS = (
     Bug("settling forgets changes", replaced(stillframe.runtime.settle, "content", _changes_forgotten)),
     Bug("a term of a sum is lost", replaced(stillframe.change.derive, "total", _last_term_lost)),
     Bug("a join condition is lost", replaced(stillframe.change.derive, "join_change", _condition_lost)),
-    Bug("a held view misses what it reads", replaced(_Work, "_upstream", _held_reader_forgotten)),
+    Bug("a held view misses what it reads", replaced(Work, "_upstream", _held_reader_forgotten)),
     Bug("the log is trimmed under a held view", replaced(Session, "acknowledge", _trimmed_too_far)),
 )

@@ -23,7 +23,7 @@ from stillframe.algebra import Bag
 from stillframe.engine import Engine
 from stillframe.lake.frame import CURRENT, HELD, ViewState
 from stillframe.runtime import Warehouse, load_project
-from stillframe.runtime.session import Result, Step
+from stillframe.runtime.outcome import Result, Step
 
 ALL_ORACLES = ("spark.sql", "naive evaluator", "DuckDB")
 

@@ -22,7 +22,7 @@ from stillframe.cli.planning import DRIFT
 from stillframe.cli.progress import describe
 from stillframe.cli.scaffold import fresh_folder
 from stillframe.runtime import Verification, Warehouse, open_project
-from stillframe.runtime.session import Step
+from stillframe.runtime.outcome import Step
 from stillframe.sources import Position
 
 ENGINES = {"spark": "Apache Spark", "sail": "Sail"}

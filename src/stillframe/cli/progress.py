@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from stillframe.runtime import Warehouse
-from stillframe.runtime.session import Step, unobserved
+from stillframe.runtime.outcome import Step, unobserved
 
 _WORDS = {
     Step.STARTED: "starting a session",

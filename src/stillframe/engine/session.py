@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import sys
 import warnings
 from collections.abc import Mapping
@@ -178,10 +179,16 @@ def _connect(remote: str, conf: Mapping[str, str]) -> Engine:
     except PySparkException as error:
         raise EngineError(
             f"no Spark Connect server answers at {remote.partition(';')[0]}",  # a token may follow
-            detail=str(error).splitlines()[0],
+            detail=_told(error),
             code=NO_ENGINE,
         ) from error
     return Engine(_kind(maintenance), caller, maintenance)
+
+
+def _told(error: Exception) -> str:
+    """The line of an RPC's error that says something."""
+    details = re.search(r'details = "(.*)"', str(error))
+    return details.group(1) if details else str(error).splitlines()[0]
 
 
 def _is_connect(spark: Any) -> bool:

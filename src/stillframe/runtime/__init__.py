@@ -1,7 +1,8 @@
 """Where IO meets the pure parts: configuration, sessions, verification, and the warehouse users open."""
 
 from stillframe.runtime.config import Project, load_project
-from stillframe.runtime.session import Result, Session, Step
+from stillframe.runtime.outcome import Result, Step
+from stillframe.runtime.session import Session
 from stillframe.runtime.verify import Verification
 from stillframe.runtime.warehouse import Warehouse, open_project
 

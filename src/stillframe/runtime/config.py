@@ -172,3 +172,12 @@ def parse_duration(text: str) -> timedelta:
 
 def _duration(value: Any) -> timedelta:
     return parse_duration(str(value))
+
+
+def bare_project(path: Path, sources: Mapping[str, str | Mapping[str, Any]], name: str) -> Project:
+    """A project without a file."""
+    configs = {
+        source: SourceConfig(config) if isinstance(config, str) else SourceConfig(**config)
+        for source, config in sources.items()
+    }
+    return Project(name=name, root=Path.cwd(), warehouse=path.resolve(), sources=configs)

@@ -16,7 +16,7 @@ from stillframe.lake.frame import Frame, ViewState
 from stillframe.lake.reader import content
 from stillframe.lake.storage import Storage
 from stillframe.runtime.config import SettleBound
-from stillframe.runtime.session import Observer, Step, unobserved
+from stillframe.runtime.outcome import Observer, Step, unobserved
 
 ATTEMPTS = 5
 FEW_ROWS = 10_000  # so few change rows cost a reader nothing, however small the view

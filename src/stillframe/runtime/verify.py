@@ -8,7 +8,10 @@ so neither our resolver nor our change rules have a part in the answer.
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -75,6 +78,25 @@ class Verification:
             "sample": [dict(row) for row in self.sample],
         }
         return {**document, "reason": self.reason} if self.reason else document
+
+
+class VerifiedFrames:
+    """The newest frame of each view that was found exact, remembered beside the lake's tables."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / "verified.json"
+
+    def read(self) -> dict[str, int]:
+        with suppress(OSError, ValueError):
+            return dict(json.loads(self._path.read_text(encoding="utf-8")))
+        return {}
+
+    def add(self, found: Mapping[str, Verification]) -> None:
+        known = self.read()
+        known.update({name: v.frame for name, v in found.items() if v.ok and v.frame >= known.get(name, 0)})
+        draft = self._path.with_name(f".{self._path.name}-{os.getpid()}")
+        draft.write_text(json.dumps(known), encoding="utf-8")
+        draft.replace(self._path)
 
 
 @dataclass

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import os
 import re
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict
@@ -18,20 +15,22 @@ from typing import TYPE_CHECKING, Any
 from stillframe.engine import Engine, adopt, engine_errors, open_engine
 from stillframe.errors import Busy, LakeError, ProjectError, StillframeError
 from stillframe.lake import Lake
-from stillframe.lake.frame import STOPPED, Frame, ViewState
+from stillframe.lake.frame import Frame, ViewState
 from stillframe.lake.reader import content, frame_query
 from stillframe.lake.storage import Vacuumed
 from stillframe.runtime.alter import drop, rename
 from stillframe.runtime.catalog import Reached, reach, reached_or_remembered, store, stored
 from stillframe.runtime.checking import check_views, unpublished, writer_for
-from stillframe.runtime.config import SCHEMAS, Project, SourceConfig, load_project
+from stillframe.runtime.config import SCHEMAS, Project, bare_project, load_project
 from stillframe.runtime.definitions import Definitions, read_texts, resolve_all, unknown_view
 from stillframe.runtime.explain import explain, survey
+from stillframe.runtime.loop import Watch, run
 from stillframe.runtime.metrics import Metrics
-from stillframe.runtime.session import Observer, Result, Session, unobserved
+from stillframe.runtime.outcome import Observer, Result, unobserved
+from stillframe.runtime.session import Session
 from stillframe.runtime.settle import due, settle
-from stillframe.runtime.status import log_positions, source_status, transactions_behind, view_status
-from stillframe.runtime.verify import Verification, Verifier
+from stillframe.runtime.status import source_status, view_status
+from stillframe.runtime.verify import Verification, VerifiedFrames, Verifier
 from stillframe.sources import open_source
 from stillframe.sources.base import Relation, Source
 from stillframe.sql import ViewText, parse_views
@@ -41,8 +40,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 WAIT_SECONDS = 60.0
-BEAT_SECONDS = 30.0
-VERIFIED = "verified.json"
 CATALOG = "catalog.json"
 
 
@@ -67,7 +64,7 @@ class Warehouse:
         if project is None:
             if path is None:
                 raise ProjectError("a warehouse needs a path")
-            project = _bare_project(Path(path), sources or {}, name)
+            project = bare_project(Path(path), sources or {}, name)
         self.project = project
         self.metrics = Metrics()
         self.observe = observe
@@ -76,7 +73,8 @@ class Warehouse:
         self._engine_is_mine = engine is None
         self._engine_lock = threading.Lock()
         self._times: dict[int, datetime] = {}
-        self._tried: dict[str, object] = {}
+        self._watch = Watch()
+        self._verified = VerifiedFrames(project.warehouse)
         self._definitions: tuple[object, Definitions] | None = None
         self.sources: dict[str, Source] = {
             source: open_source(source, config.url, capture_limit=config.capture_limit, base=project.root)
@@ -210,14 +208,20 @@ class Warehouse:
         settle: bool = False,
         wait: float = WAIT_SECONDS,
     ) -> Result:
-        """One session; see `refresh`."""
+        """One session, and the settling that is due; see `refresh`."""
+        result = self.bring_forward(views, full=full, wait=wait)
+        self.settle_due(result.frame, everything=settle)
+        return result
+
+    def bring_forward(
+        self, views: Sequence[str] = (), *, full: bool = False, wait: float = WAIT_SECONDS
+    ) -> Result:
+        """One session alone."""
         self._lake_if_there(create=True)
         with self.lake.exclusive(wait):
             session = self._session()
             session.recover()
-            result = session.run(views or None, full=full)
-        self.settle_due(result.frame, everything=settle)
-        return result
+            return session.run(views or None, full=full)
 
     def refresh(self, *views: str, full: bool = False, settle: bool = False) -> Frame:
         """Bring all views (or the named ones and what they read) to the sources' present state, as the
@@ -243,72 +247,21 @@ class Warehouse:
         return self._times[number]
 
     def moved(self) -> bool:
-        """Whether a session now could show something the newest frame does not. A stopped view is tried
-        again only when its text or its sources are not those it was last tried with."""
-        frame = self._newest()
-        stopped: dict[str, object] = {}
-        work = False
-        for view in self.definitions().views.values():
-            state = frame.views.get(view.name) if frame else None
-            if state is None:
-                work = True
-            elif state.state == STOPPED:
-                stopped[view.name] = (view.text.select, log_positions(self.sources, view.sources))
-            else:
-                behind = transactions_behind(self.sources, view.relations, state)
-                work = work or state.definition != view.text.select or any(n != 0 for n in behind.values())
-        work = work or any(self._tried.get(name) != now for name, now in stopped.items())
-        self._tried = stopped
-        return work
+        """Whether a session now could show something the newest frame does not."""
+        return self._watch.has_work(self._newest(), self.definitions(), self.sources)
 
     def run(
         self,
         every: float = 1.0,
         *,
         stop: threading.Event | None = None,
-        on_result: Any = None,
+        on_result: Callable[[Result], None] | None = None,
         on_look: Callable[[Definitions], None] | None = None,
     ) -> None:
         """Refresh until stopped. Settling goes on in the background; a frame in hand is finished first.
         `on_look` gets the views as they are defined, each time changes are looked for."""
         self._lake_if_there(create=True)
-        stop = stop or threading.Event()
-        settler: threading.Thread | None = None
-        beaten = time.monotonic()
-        try:
-            while not stop.is_set():
-                began = time.monotonic()
-                if on_look is not None:
-                    on_look(self.definitions())
-                if self.moved():
-                    with self.lake.exclusive(WAIT_SECONDS):
-                        session = self._session()
-                        session.recover()
-                        result = session.run()
-                    if on_result is not None:
-                        on_result(result)
-                if settler is None or not settler.is_alive():
-                    settler = threading.Thread(target=self._settle_quietly, name="settle", daemon=True)
-                    settler.start()
-                beaten = self._beat(beaten)
-                stop.wait(max(0.0, every - (time.monotonic() - began)))
-        finally:
-            if settler is not None:
-                settler.join()
-
-    def _beat(self, last: float) -> float:
-        """Tell the sources, not too often, that this consumer lives though there is nothing to do."""
-        if time.monotonic() - last < BEAT_SECONDS:
-            return last
-        for source in self.sources.values():
-            with suppress(StillframeError):
-                source.beat(self.project.name)
-        return time.monotonic()
-
-    def _settle_quietly(self) -> None:
-        """Settling only moves rows into another form; what fails now is tried again at the next frame."""
-        with suppress(StillframeError):
-            self.settle_due()
+        run(self, every, stop or threading.Event(), on_result, on_look)
 
     # -- reading
 
@@ -370,25 +323,11 @@ class Warehouse:
             if name not in at.views:
                 raise unknown_view(name, at.views)
         found = {name: verifier.verify(name) for name in views or with_content}
-        self._remember(found)
+        self._verified.add(found)
         for name, verification in found.items():
             wrong = verification.missing + verification.extra
             self.metrics.observe("stillframe_verify_mismatch_rows", wrong, view=name)
         return found
-
-    def _remember(self, found: Mapping[str, Verification]) -> None:
-        path = self.lake.path / VERIFIED
-        known = self.verified_through()
-        known.update({name: v.frame for name, v in found.items() if v.ok and v.frame >= known.get(name, 0)})
-        temporary = path.with_name(f".{path.name}-{os.getpid()}")
-        temporary.write_text(json.dumps(known), encoding="utf-8")
-        temporary.replace(path)
-
-    def verified_through(self) -> dict[str, int]:
-        path = self.project.warehouse / VERIFIED
-        with suppress(OSError, ValueError):
-            return dict(json.loads(path.read_text(encoding="utf-8")))
-        return {}
 
     def check(self, *, offline: bool = False) -> dict[str, dict[str, Any]]:
         """For each view: whether and how it can be maintained."""
@@ -422,7 +361,7 @@ class Warehouse:
         }
 
     def _view_status(self, frame: Frame | None) -> dict[str, dict[str, Any]]:
-        definitions, verified = self.definitions(), self.verified_through()
+        definitions, verified = self.definitions(), self._verified.read()
         shown: dict[str, dict[str, Any]] = {}
         if frame is not None:
             shown = view_status(frame, self.lake, self.sources, definitions, verified, self.metrics)
@@ -533,14 +472,6 @@ def _refuse_twins(sources: Mapping[str, Source]) -> None:
                 f"sources {other} and {name} are one database",
                 hint=f"keep one of them, and write {other}.table in every view",
             )
-
-
-def _bare_project(path: Path, sources: Mapping[str, str | Mapping[str, Any]], name: str) -> Project:
-    configs = {
-        source: SourceConfig(config) if isinstance(config, str) else SourceConfig(**config)
-        for source, config in sources.items()
-    }
-    return Project(name=name, root=Path.cwd(), warehouse=path.resolve(), sources=configs)
 
 
 __all__ = ["Busy", "Warehouse", "open_project"]

@@ -1,0 +1,91 @@
+"""Refreshing until stopped: a session when there is work, and beside it settling and the heartbeat."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from stillframe.errors import StillframeError
+from stillframe.lake.frame import STOPPED, Frame
+from stillframe.runtime.definitions import Definitions
+from stillframe.runtime.status import log_positions, transactions_behind
+from stillframe.sources.base import Source
+
+if TYPE_CHECKING:
+    from stillframe.runtime.outcome import Result
+    from stillframe.runtime.warehouse import Warehouse
+
+BEAT_SECONDS = 30.0
+
+
+class Watch:
+    """Tells whether there is work. A stopped view is tried again only when its text or its sources are not
+    those it was last tried with; so what it was tried with is remembered."""
+
+    def __init__(self) -> None:
+        self._tried: dict[str, object] = {}
+
+    def has_work(self, frame: Frame | None, definitions: Definitions, sources: Mapping[str, Source]) -> bool:
+        states = frame.views if frame else {}
+        stopped: dict[str, object] = {}
+        work = any(name in states and states[name].state != STOPPED for name in definitions.refused)
+        for view in definitions.views.values():
+            state = states.get(view.name)
+            if state is None:
+                work = True
+            elif state.state == STOPPED:
+                stopped[view.name] = (view.text.select, log_positions(sources, view.sources))
+            else:
+                behind = transactions_behind(sources, view.relations, state)
+                work = work or state.definition != view.text.select or any(n != 0 for n in behind.values())
+        work = work or any(self._tried.get(name) != now for name, now in stopped.items())
+        self._tried = stopped
+        return work
+
+
+def run(
+    warehouse: Warehouse,
+    every: float,
+    stop: threading.Event,
+    on_result: Callable[[Result], None] | None,
+    on_look: Callable[[Definitions], None] | None,
+) -> None:
+    settler: threading.Thread | None = None
+    beaten = time.monotonic()
+    try:
+        while not stop.is_set():
+            began = time.monotonic()
+            if on_look is not None:
+                on_look(warehouse.definitions())
+            if warehouse.moved():
+                result = warehouse.bring_forward()
+                if on_result is not None:
+                    on_result(result)
+            if settler is None or not settler.is_alive():
+                settler = threading.Thread(
+                    target=_settle_quietly, args=[warehouse], name="settle", daemon=True
+                )
+                settler.start()
+            if time.monotonic() - beaten > BEAT_SECONDS:
+                _beat(warehouse)
+                beaten = time.monotonic()
+            stop.wait(max(0.0, every - (time.monotonic() - began)))
+    finally:
+        if settler is not None:
+            settler.join()
+
+
+def _settle_quietly(warehouse: Warehouse) -> None:
+    """Settling only moves rows into another form; what fails now is tried again at the next frame."""
+    with suppress(StillframeError):
+        warehouse.settle_due()
+
+
+def _beat(warehouse: Warehouse) -> None:
+    """Tell the sources that this consumer lives, though there may be nothing to do."""
+    for source in warehouse.sources.values():
+        with suppress(StillframeError):
+            source.beat(warehouse.project.name)

@@ -1,0 +1,73 @@
+"""What a session goes through, and what comes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from stillframe.errors import StillframeError
+from stillframe.lake.frame import Frame
+from stillframe.sources.base import Position
+
+
+class Step(StrEnum):
+    """Points of a session at which it may be observed, or killed."""
+
+    STARTED = "started"
+    FIXED = "fixed"
+    STAGED = "staged"
+    WRITTEN = "written"
+    COMPUTED = "computed"
+    PUBLISHED = "published"
+    ACKNOWLEDGED = "acknowledged"
+    REWRITTEN = "rewritten"
+    SETTLED = "settled"
+
+
+Observer = Callable[[Step, str], None]
+
+
+def unobserved(step: Step, subject: str) -> None:
+    """Nobody looks."""
+
+
+class NeedsFull(StillframeError):
+    """A view that cannot be brought forward by its changes alone."""
+
+    code = "NEEDS_FULL"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a session did to one view."""
+
+    mode: str
+    reason: str
+    algorithm: str
+    rows_in: int = 0
+    rows_out: int = 0
+    seconds: float = 0.0
+    error: StillframeError | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "mode": self.mode,
+            "reason": self.reason,
+            "algorithm": self.algorithm,
+            "rows_in": self.rows_in,
+            "rows_out": self.rows_out,
+            "seconds": round(self.seconds, 3),
+        }
+
+
+@dataclass(frozen=True)
+class Result:
+    frame: Frame
+    vector: Mapping[str, Position]
+    outcomes: Mapping[str, Outcome]
+
+    @property
+    def failures(self) -> dict[str, Outcome]:
+        return {name: o for name, o in self.outcomes.items() if o.error is not None}

@@ -1,0 +1,398 @@
+"""The computing part of a session: one vector is fixed, every view is brought to it, and one frame is
+published. A view goes forward by its change where it can, and is recomputed where it must."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from stillframe.algebra import Moment, Plan, Scan, scans
+from stillframe.algebra.arrow import COUNT
+from stillframe.change import at, change_of, columns_read, merged, terms
+from stillframe.engine import (
+    ENGINE_LOST,
+    NO_ENGINE,
+    Engine,
+    EngineError,
+    Staged,
+    Tables,
+    canonical_sql,
+    consolidated_sql,
+    named_sql,
+    repeated_sql,
+    select_sql,
+    write_query,
+)
+from stillframe.errors import CaptureGap, StillframeError, ValueMismatch
+from stillframe.lake.frame import CURRENT, HELD, STOPPED, ChangeFile, DataFile, Frame, ViewState
+from stillframe.lake.storage import Storage
+from stillframe.runtime.definitions import Definitions, View
+from stillframe.runtime.metrics import Metrics
+from stillframe.runtime.outcome import NeedsFull, Observer, Outcome, Step, unobserved
+from stillframe.runtime.reads import Binder, Reads, Upstream, ViewFiles
+from stillframe.sources.base import Position, Source
+
+
+@dataclass
+class Means:
+    """All a session works with; `engine` starts an engine only when there is something to compute."""
+
+    lake: Storage
+    engine: Callable[[], Engine]
+    sources: Mapping[str, Source]
+    definitions: Definitions
+    consumer: str
+    metrics: Metrics = field(default_factory=Metrics)
+    observe: Observer = unobserved
+
+
+class Work:
+    """The views of one session, computed upstream first. A view that fails is stopped where it stood; the
+    others go on."""
+
+    def __init__(
+        self, means: Means, previous: Frame | None, targets: tuple[str, ...], full: frozenset[str]
+    ) -> None:
+        self.means = means
+        self.previous = previous
+        self.number = previous.number + 1 if previous else 1
+        self.views = {name: means.definitions.views[name] for name in targets}
+        self.full = full
+        self.vector: dict[str, Position] = {}
+        self.broken: dict[str, StillframeError] = {}
+        self.states: dict[str, ViewState] = {}
+        self.outcomes: dict[str, Outcome] = {}
+        self.changes: dict[str, ViewFiles] = {}
+        self._fix()
+        self.staging = means.lake.attempt("staging")
+        self.reads = self._reads(self.views.values(), self.staging)
+
+    def _reads(self, views: Iterable[View], folder: Path) -> Reads:
+        """What these views read, the columns of all of them together."""
+        plans = [view.plan for view in views]
+        columns = merged(columns_read(plan) for plan in plans)
+        schemas = {scan.relation: scan.schema for plan in plans for scan in scans(plan)}
+        means = self.means
+        return Reads(means.engine, means.sources, self.vector, columns, schemas, folder, self._staged)
+
+    @contextmanager
+    def _alone(self, view: View) -> Iterator[None]:
+        """Reads of this view's own columns only, for as long as a block lasts."""
+        shared, self.reads = self.reads, self._reads([view], self.staging / f"alone-{len(self.outcomes)}")
+        try:
+            yield
+        finally:
+            self.reads = shared
+
+    # -- fixing the vector
+
+    def _former(self, name: str) -> ViewState | None:
+        return self.previous.views.get(name) if self.previous else None
+
+    def _fix(self) -> None:
+        """One state for each source that any of the views reads. Capture is installed where a view begins
+        anew; a view that goes on must find it as it was."""
+        beginning: dict[str, set[str]] = {}
+        for view in self.views.values():
+            if self._begins(view):
+                for relation in view.relations:
+                    source, table = relation.split(".", 1)
+                    beginning.setdefault(source, set()).add(table)
+        for name in sorted({source for view in self.views.values() for source in view.sources}):
+            try:
+                if name in beginning:
+                    self.means.sources[name].attach(self.means.consumer, sorted(beginning[name]))
+                self.vector[name] = self.means.sources[name].position(self.means.consumer, ())
+            except StillframeError as error:
+                self.broken[name] = error
+        self.means.observe(Step.FIXED, "")
+
+    def _begins(self, view: View) -> bool:
+        former = self._former(view.name)
+        return (
+            former is None
+            or former.vector is None
+            or former.definition != view.text.select
+            or former.schema != view.schema
+            or view.name in self.full
+            or view.policy == "full"
+        )
+
+    def _staged(self, relation: str, staged: Staged) -> None:
+        source = relation.split(".", 1)[0]
+        size = sum(path.stat().st_size for path in staged.files)
+        self.means.metrics.count("stillframe_source_bytes_total", size, source=source)
+        self.means.metrics.count("stillframe_source_queries_total", 1, source=source)
+        self.means.observe(Step.STAGED, relation)
+
+    # -- computing
+
+    def publish(self) -> Frame:
+        try:
+            for view in self.views.values():
+                self._maintain(view)
+            self.means.observe(Step.COMPUTED, "")
+            frame = Frame(self.number, 0, datetime.now(UTC).isoformat(), self._all_states())
+            frame = self.means.lake.publish(frame, self.previous)
+        finally:
+            self.means.lake.discard(self.staging)
+        self.means.observe(Step.PUBLISHED, str(frame.number))
+        return frame
+
+    def _all_states(self) -> dict[str, ViewState]:
+        """Views that were not asked for are held; a view whose definition is gone stays until dropped."""
+        states = dict(self.states)
+        for name, former in (self.previous.views if self.previous else {}).items():
+            if name in states:
+                continue
+            if name in self.means.definitions.refused:
+                first = self.means.definitions.refused[name][0]
+                reason = {"code": first.code, "message": first.message, "hint": first.hint}
+                states[name] = replace(former, state=STOPPED, reason=reason)
+            else:
+                states[name] = replace(former, state=HELD if former.state == CURRENT else former.state)
+        return states
+
+    def _maintain(self, view: View) -> None:
+        started = time.perf_counter()
+        former = self._former(view.name)
+        try:
+            self._check_inputs(view)
+            try:
+                outcome = self._compute(view, former)
+            except StillframeError as error:
+                if error.code not in (ValueMismatch.code, CaptureGap.code):
+                    raise
+                with self._alone(view):  # it may be of a column that only other views read
+                    outcome = self._compute(view, former, passing=(ValueMismatch.code,))
+        except StillframeError as error:
+            if error.code in (ENGINE_LOST, NO_ENGINE):  # of no view: nothing more can be computed
+                raise
+            outcome = self._stop(view, former, error)
+        self.outcomes[view.name] = replace(outcome, seconds=time.perf_counter() - started)
+
+    def _compute(self, view: View, former: ViewState | None, passing: tuple[str, ...] = ()) -> Outcome:
+        """Bring a view forward, or recompute it. An error of the change alone may be one that the view at
+        the vector does not have: a term may meet rows side by side that no state of the sources had
+        together, and a bad value in the log (`passing`) may be mended by now. Only the view itself tells."""
+        reason = self._reason_for_full(view, former)
+        if reason is None:
+            assert former is not None
+            try:
+                return self._incremental(view, former)
+            except NeedsFull as need:
+                reason = need.message
+            except StillframeError as error:
+                if error.code not in (EngineError.code, *passing):
+                    raise
+                reason = "INCREMENTAL_FAILED"
+        strict = view.policy == "incremental_strict" and former is not None and former.vector is not None
+        if strict and view.name not in self.full:
+            raise NeedsFull(
+                f"view {view.name} would have to be recomputed: {reason}",
+                hint="refresh it with --full once, or use refresh_policy = 'incremental'",
+            )
+        return self._recompute(view, reason)
+
+    def _check_inputs(self, view: View) -> None:
+        for source in sorted(view.sources):
+            if source in self.broken:
+                raise self.broken[source]
+        for name in view.upstream:
+            if self.states[name].state == STOPPED:
+                raise StillframeError(
+                    f"view {view.name} reads view {name}, which is stopped",
+                    hint=f"mend {name} first",
+                    code="UPSTREAM_STOPPED",
+                )
+
+    def _reason_for_full(self, view: View, former: ViewState | None) -> str | None:
+        if former is None or former.vector is None:
+            return "NEW"
+        if view.name in self.full:
+            return "ASKED"
+        if former.definition != view.text.select or former.schema != view.schema:
+            return "DEFINITION_CHANGED"
+        if view.policy == "full":
+            return "POLICY"
+        for name in view.upstream:
+            if self.outcomes[name].mode == "full":
+                return "UPSTREAM_FULL"
+        return None
+
+    def _after(self, former: ViewState) -> dict[str, Position]:
+        return {name: Position.from_json(p) for name, p in (former.vector or {}).items()}
+
+    def _incremental(self, view: View, former: ViewState) -> Outcome:
+        after = self._after(former)
+        for source, names in _by_source(view.relations).items():
+            self.means.sources[source].check(after[source], names)
+        upstream = self._upstream(view, former)
+        staged = {
+            relation: self.reads.change(relation, after[relation.split(".", 1)[0]])
+            for relation in view.relations
+        }
+        rows_in = sum(change.rows for change in staged.values())
+        rows_in += sum(up.change.rows for up in upstream.values() if up.change is not None)
+        for relation, change in staged.items():
+            self.means.metrics.count(
+                "stillframe_change_rows_total", change.rows, source=relation.split(".", 1)[0]
+            )
+        changed = frozenset(r for r, change in staged.items() if change.rows) | frozenset(
+            name for name, up in upstream.items() if up.changed
+        )
+        change_plan = change_of(view.plan, changed)
+        if change_plan is None:
+            self.states[view.name] = self._advanced(view, former, ())
+            return Outcome("unchanged", "NO_CHANGES", view.algorithm, rows_in)
+        tables = Tables(self.means.engine())
+        binder = Binder(self.reads, tables, self.means.lake.path, after, upstream)
+        query = canonical_sql(self._query(terms(change_plan), binder), view.schema.types)
+        query = consolidated_sql(query, len(view.schema), one_task=tables.one_task)
+        files = self._write(view, named_sql(query, view.schema.names, count=True), "changes")
+        rows_out = sum(file.rows for file in files)
+        self.states[view.name] = self._advanced(view, former, files)
+        return Outcome("incremental", "CHANGES", view.algorithm, rows_in, rows_out)
+
+    def _recompute(self, view: View, reason: str) -> Outcome:
+        upstream = {name: self._same(name) for name in view.upstream}
+        plan = at(view.plan, Moment.AFTER, frozenset())
+        binder = Binder(self.reads, Tables(self.means.engine()), self.means.lake.path, {}, upstream)
+        query = canonical_sql(self._query((plan,), binder), view.schema.types)
+        width = len(view.schema)
+        if not binder.plain(scans(plan)):
+            query = repeated_sql(consolidated_sql(query, width), width)
+        files = self._write(view, named_sql(query, view.schema.names, count=False), "data")
+        rows = sum(file.rows for file in files)
+        self.states[view.name] = ViewState(
+            table=view.name,
+            schema=view.schema,
+            definition=view.text.select,
+            level=view.level,
+            algorithm=view.algorithm,
+            state=CURRENT,
+            base=files,
+            changes=(),
+            settled=self.number,
+            changed=self.number,
+            rows=rows,
+            vector=self._vector_of(view),
+            session={"frame": self.number, "mode": "full", "reason": reason},
+        )
+        rows_in = sum(self.reads.state(relation).rows for relation in view.relations)
+        return Outcome("full", reason, view.algorithm, rows_in, rows)
+
+    def _query(self, plans: Iterable[Plan], binder: Binder) -> str:
+        parts = []
+        for plan in plans:
+            bound, tables = binder.bind(plan)
+
+            def leaf(scan: Scan, tables: Mapping[str, str] = tables) -> str:
+                return tables[scan.relation]
+
+            writer = replace(self.means.engine().writer, one_task=binder.tables.one_task)
+            parts.append(select_sql(bound, leaf, writer))
+        return " UNION ALL ".join(f"({part})" for part in parts) if len(parts) > 1 else parts[0]
+
+    def _write(self, view: View, sql: str, kind: str) -> tuple[DataFile, ...]:
+        folder = self.means.lake.attempt(kind, view.name)
+        write_query(self.means.engine(), sql, folder)
+        files = self.means.lake.collect(folder)
+        self.means.observe(Step.WRITTEN, view.name)
+        return files
+
+    # -- upstream views
+
+    def _same(self, name: str) -> Upstream:
+        state = self.states[name]
+        return Upstream(state, state, None, changed=False)
+
+    def _upstream(self, view: View, former: ViewState) -> dict[str, Upstream]:
+        """How each view this one reads moved since this one was last maintained."""
+        found = {}
+        seen = former.session.get("frame")
+        for name in view.upstream:
+            after, before = self.states[name], self._former(name)
+            if before is None:
+                raise NeedsFull("UPSTREAM_NEW")
+            if seen is not None and before.session.get("frame") == seen:
+                change = self.changes.get(name)
+                found[name] = Upstream(before, after, change, changed=change is not None)
+                continue
+            try:
+                then = self.means.lake.frame(int(seen or 0)).views[name]
+            except (StillframeError, KeyError) as error:
+                raise NeedsFull("UPSTREAM_EXPIRED") from error
+            if then.schema != after.schema:
+                raise NeedsFull("UPSTREAM_CHANGED")
+            found[name] = Upstream(
+                then, after, None, changed=(then.base, then.changes) != (after.base, after.changes)
+            )
+        return found
+
+    # -- results
+
+    def _vector_of(self, view: View) -> dict[str, Mapping[str, Any]]:
+        return {source: self.vector[source].to_json() for source in sorted(view.sources)}
+
+    def _advanced(self, view: View, former: ViewState, files: tuple[DataFile, ...]) -> ViewState:
+        added = tuple(ChangeFile(f.path, f.rows, f.bytes, self.number) for f in files)
+        if added:
+            paths = tuple(self.means.lake.path / f.path for f in added)
+            self.changes[view.name] = ViewFiles(paths, view.schema, sum(f.rows for f in added))
+        grown = sum(
+            pc.sum(pq.read_table(p, columns=[COUNT]).column(0)).as_py()
+            for p in (self.means.lake.path / f.path for f in added)
+        )
+        return replace(
+            former,
+            state=CURRENT,
+            reason=None,
+            changes=(*former.changes, *added),
+            changed=self.number if added else former.changed,
+            rows=former.rows + grown,
+            vector=self._vector_of(view),
+            session={
+                "frame": self.number,
+                "mode": "incremental" if added else "unchanged",
+                "reason": "CHANGES" if added else "NO_CHANGES",
+            },
+        )
+
+    def _stop(self, view: View, former: ViewState | None, error: StillframeError) -> Outcome:
+        reason = {"code": error.code, "message": error.message, "detail": error.detail, "hint": error.hint}
+        if former is not None:
+            self.states[view.name] = replace(former, state=STOPPED, reason=reason)
+        else:
+            self.states[view.name] = ViewState(
+                table=view.name,
+                schema=view.schema,
+                definition=view.text.select,
+                level=view.level,
+                algorithm=view.algorithm,
+                state=STOPPED,
+                base=(),
+                changes=(),
+                settled=0,
+                changed=0,
+                rows=0,
+                vector=None,
+                reason=reason,
+            )
+        return Outcome("stopped", error.code, view.algorithm, error=error)
+
+
+def _by_source(relations: Iterable[str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for relation in relations:
+        source, table = relation.split(".", 1)
+        found.setdefault(source, []).append(table)
+    return found
