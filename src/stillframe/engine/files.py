@@ -3,6 +3,7 @@ never listed by the engine: no job runs before the one that is asked for."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -73,10 +74,18 @@ def engine_errors() -> Iterator[None]:
         yield
     except PySparkException as error:
         raise _told(error) from error
-    except Exception as error:  # a lost JVM or server surfaces as the transport's own exception
+    except Exception as error:
+        if _is_java(error):
+            raise _told(error) from error
+        # A lost JVM or server surfaces as the transport's own exception.
         if isinstance(error, ConnectionError) or type(error).__module__.split(".")[0] in ("py4j", "grpc"):
             raise _lost(error) from error
         raise
+
+
+def _is_java(error: Exception) -> bool:
+    """An exception of a JVM that lives, for which PySpark has no class of its own."""
+    return type(error).__name__ == "Py4JJavaError" and "stopped SparkContext" not in str(error)
 
 
 def _told(error: Exception) -> EngineError:
@@ -100,5 +109,6 @@ def _lost(error: Exception) -> EngineError:
 
 
 def _first_line(error: Exception) -> str:
-    lines = [line for line in str(error).splitlines() if line.strip()]
+    told = re.search(r"Caused by: [\w.$]+: (.+)", str(error)) if _is_java(error) else None
+    lines = [told.group(1)] if told else [line for line in str(error).splitlines() if line.strip()]
     return lines[0][:500] if lines else type(error).__name__
