@@ -208,7 +208,9 @@ def _view_before_is_after(view_leaf: Any) -> Any:
 
 
 def _copies_forgotten(content_sql: Any) -> Any:
-    return lambda view: content_sql(view).replace(f"sequence(CAST(1 AS BIGINT), {COUNT})", "array(1)")
+    return lambda view, **how: content_sql(view, **how).replace(
+        f"sequence(CAST(1 AS BIGINT), {COUNT})", "array(1)"
+    )
 
 
 _session, _product = stillframe.runtime.work, stillframe.change.product

@@ -10,7 +10,15 @@ from stillframe.engine.plan_sql import (
 )
 from stillframe.engine.sail_sql import EngineRefused
 from stillframe.engine.scalar_sql import ScalarWriter
-from stillframe.engine.session import ENGINE_LOST, NO_ENGINE, Engine, EngineError, adopt, open_engine
+from stillframe.engine.session import (
+    ENGINE_LOST,
+    NO_ENGINE,
+    Engine,
+    EngineError,
+    adopt,
+    is_connect,
+    open_engine,
+)
 from stillframe.engine.stage import Read, Staged, stage
 from stillframe.engine.tables import Tables
 from stillframe.engine.words import identifier
@@ -30,6 +38,7 @@ __all__ = [
     "consolidated_sql",
     "engine_errors",
     "identifier",
+    "is_connect",
     "named_sql",
     "open_engine",
     "read_files",

@@ -78,9 +78,9 @@ class Engine:
     def close(self) -> None:
         """Sessions before their server: a client left open would wait for it when the process ends."""
         try:
-            if _is_connect(self.maintenance):
+            if is_connect(self.maintenance):
                 _release(self.maintenance)
-            if self._own and _is_connect(self.caller):
+            if self._own and is_connect(self.caller):
                 _release(self.caller)
         finally:
             if self._own:
@@ -111,7 +111,7 @@ def open_engine(settings: Mapping[str, Any]) -> Engine:
 
 def adopt(spark: SparkSession) -> Engine:
     """An engine on the caller's own session, whose settings stay as they are."""
-    if _is_connect(spark):
+    if is_connect(spark):
         maintenance = _beside(spark)
         _configure(maintenance, MAINTENANCE)
         return Engine(_kind(maintenance), spark, maintenance, _own=False)
@@ -191,7 +191,7 @@ def _told(error: Exception) -> str:
     return details.group(1) if details else str(error).splitlines()[0]
 
 
-def _is_connect(spark: Any) -> bool:
+def is_connect(spark: Any) -> bool:
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 

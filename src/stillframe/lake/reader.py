@@ -1,13 +1,15 @@
 """The rows of a view in one frame, exactly, as a DataFrame of any session.
 
-content = base + net, where net is the sum of the change files. Few rows are in net, so the base is read
-as it is, except for the rows that net takes away (`leaving`):
+content = base + net, where net is the sum of the change files. Few rows are in the changes, so the base is
+read as it is, except for rows that some change takes away (`leaving`):
 
-    keyed view:    base ▷ leaving (on the key)                 ⊎ rows that net adds
-    keyless view:  base ▷ leaving (on all columns, NULL-safe)  ⊎ rows that net adds, as often as it says
-                   ⊎ copies of leaving rows that remain: (copies in base) − (copies taken away)
+    keyed view:    base ▷ leaving (on the key; those that net takes away)  ⊎ rows that net adds
+    keyless view:  base ▷ leaving (on all columns, NULL-safe)
+                   ⊎ base ⋉ leaving and the changes, added up, each row as often as the sum says
 
-▷ is the anti-join. A keyed row is there at most once, so a leaving key takes its one base row with it.
+▷ is the anti-join, ⋉ the semi-join. A keyed row is there at most once, so a leaving key takes its one base
+row with it. On Spark whole rows are joined by a hash of them, quicker than by ten columns, and then compared;
+Sail's hash fails on some rows.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stillframe.algebra.arrow import COUNT
-from stillframe.engine import identifier, read_files, view_struct
+from stillframe.engine import identifier, is_connect, read_files, view_struct
 from stillframe.errors import LakeError
 from stillframe.lake.frame import Frame, ViewState
 
@@ -41,7 +43,8 @@ def content(session: SparkSession, root: Path, view: ViewState) -> DataFrame:
     if not view.changes:
         return base
     changes = read_files(session, [root / f.path for f in view.changes], view_struct(view.schema, count=True))
-    return session.sql(content_sql(view), base=base, changes=changes)
+    text = content_sql(view, hashed=not is_connect(session))
+    return session.sql(text, base=base, changes=changes)
 
 
 def frame_query(session: SparkSession, root: Path, frame: Frame, text: str) -> DataFrame:
@@ -66,28 +69,38 @@ def frame_query(session: SparkSession, root: Path, frame: Frame, text: str) -> D
     return session.sql(f"{theirs.group()} {ours}, {escaped[theirs.end() :]}", **contents)
 
 
-def content_sql(view: ViewState) -> str:
+def content_sql(view: ViewState, *, hashed: bool) -> str:
     """SQL over {base} and {changes}."""
     columns = ", ".join(identifier(name) for name in view.schema.names)
-    net = _net(view, columns)
-    added = f"SELECT {columns}, {COUNT} FROM ({net}) WHERE {COUNT} > 0"
-    leaving = f"SELECT {columns}, {COUNT} FROM ({net}) WHERE {COUNT} < 0"
     key = min(view.schema.keys, key=lambda k: (len(k), sorted(k)), default=None)
-    if key is not None:
-        names = [identifier(view.schema[i].name) for i in sorted(key)]
-        same = " AND ".join(f"b.{name} = l.{name}" for name in names)
-        kept = f"SELECT {_of('b', view)} FROM {{base}} b LEFT ANTI JOIN ({leaving}) l ON {same}"
-        return f"{kept} UNION ALL SELECT {columns} FROM ({added})"
+    if key is None:
+        return _keyless(view, columns, hashed=hashed)
+    net = _net(view, columns)
+    same = " AND ".join(
+        f"b.{name} = l.{name}" for name in (identifier(view.schema[i].name) for i in sorted(key))
+    )
+    return (
+        f"SELECT {_of('b', view)} FROM {{base}} b LEFT ANTI JOIN ({net}) l ON {same} AND l.{COUNT} < 0 "
+        f"UNION ALL SELECT {columns} FROM ({net}) WHERE {COUNT} > 0"
+    )
+
+
+def _keyless(view: ViewState, columns: str, *, hashed: bool) -> str:
+    leaving = f"SELECT {columns}, {COUNT} FROM {{changes}} WHERE {COUNT} < 0"
     same = " AND ".join(f"b.{identifier(name)} <=> l.{identifier(name)}" for name in view.schema.names)
+    if hashed:
+        leaving = f"SELECT *, xxhash64({columns}) AS __hash FROM ({leaving})"
+        # The second alternative never holds; it keeps the comparison of columns out of the join's key.
+        same = f"xxhash64({_of('b', view)}) = l.__hash AND (({same}) OR l.{COUNT} > 0)"
     kept = f"SELECT {_of('b', view)} FROM {{base}} b LEFT ANTI JOIN ({leaving}) l ON {same}"
-    copies = (
+    touched = (
         f"SELECT {columns}, SUM({COUNT}) AS {COUNT} FROM ("
         f"SELECT {_of('b', view)}, CAST(1 AS BIGINT) AS {COUNT} FROM {{base}} b "
-        f"LEFT SEMI JOIN ({leaving}) l ON {same} UNION ALL SELECT {columns}, {COUNT} FROM ({leaving})"
+        f"LEFT SEMI JOIN ({leaving}) l ON {same} UNION ALL SELECT {columns}, {COUNT} FROM {{changes}}"
         f") GROUP BY {columns}"
     )
     repeated = (
-        f"SELECT {columns} FROM (SELECT * FROM ({copies}) WHERE {COUNT} > 0 UNION ALL {added}) "
+        f"SELECT {columns} FROM (SELECT * FROM ({touched}) WHERE {COUNT} > 0) "
         f"LATERAL VIEW explode(sequence(CAST(1 AS BIGINT), {COUNT})) e AS __copy"
     )
     return f"{kept} UNION ALL {repeated}"
