@@ -45,6 +45,31 @@ def test_a_settling_overtaken_by_a_full_refresh_publishes_nothing(wh, shop):
     assert all(v.ok for v in wh.verify_all().values())
 
 
+def test_a_session_that_a_settling_overtakes_publishes_on_the_settled_files(wh, shop):
+    shop.write("shop", "INSERT INTO orders VALUES (1,7,'x'),(2,8,'y')")
+    wh.refresh()
+    shop.write("shop", "UPDATE orders SET amount = 9 WHERE id = 1")
+    wh.refresh()
+    others = shop.open()
+
+    def overtake(step, subject):
+        if step is Step.COMPUTED:
+            others.settle_due(everything=True)
+
+    shop.write("shop", "DELETE FROM orders WHERE id = 2", "INSERT INTO orders VALUES (3,6,'z')")
+    wh.observe = overtake
+    result = wh.bring_forward()
+    state = result.frame.views["big"]
+    assert (result.outcomes["big"].mode, state.settled, {f.frame for f in state.changes}) == (
+        "incremental",
+        2,
+        {3},
+    )
+    assert rows(wh.view("big")) == [(1, 9), (3, 6)]
+    assert rows(wh.view("notes")) == [("x", 9), ("z", 6)]
+    assert all(v.ok for v in wh.verify_all().values())
+
+
 def test_a_query_keeps_the_frame_it_was_made_for(wh, shop):
     shop.write("shop", "INSERT INTO orders VALUES (1,7,'x'),(2,8,'y')")
     wh.refresh()

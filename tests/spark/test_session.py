@@ -124,3 +124,20 @@ def test_a_stopped_view_is_tried_again_when_its_sources_or_its_text_change_and_n
     wh.refresh()
     assert rows(wh, "risky") == [(7,), (7,), (7,)]
     assert not wh.moved()
+
+
+def test_null_matches_null_where_a_join_says_so_and_only_there(wh, shop):
+    shop.views(
+        "CREATE MATERIALIZED VIEW met AS SELECT i.sku, b.id FROM shop.items i "
+        "JOIN shop.orders a ON a.note <=> i.sku JOIN shop.orders b ON b.customer_id = a.customer_id;",
+        "met.sql",
+    )
+    shop.write(
+        "shop", "INSERT INTO items VALUES (9, NULL), (9, 'x')", "INSERT INTO orders VALUES (4,NULL,1,'x')"
+    )
+    wh.refresh()
+    assert rows(wh, "met") == [("x", 1), ("x", 2), (None, 3)]
+    shop.write("shop", "UPDATE orders SET note = NULL WHERE id IN (1, 4)")
+    wh.refresh()
+    assert rows(wh, "met") == [(None, 1), (None, 2), (None, 3)]
+    assert all(v.ok for v in wh.verify_all().values())

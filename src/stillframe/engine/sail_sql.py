@@ -10,11 +10,12 @@ numbers does.
 from __future__ import annotations
 
 import re
+from datetime import UTC, date, datetime
 from typing import Any
 
 from stillframe.algebra import Call, Cast, EvaluationError, Literal, Scalar, Type
 from stillframe.algebra.casts import cast_value
-from stillframe.algebra.types import as_decimal
+from stillframe.algebra.types import BINARY, BOOLEAN, DATE, STRING, TIMESTAMP, as_decimal
 from stillframe.engine.words import literal, plain_call, raising
 from stillframe.errors import StillframeError
 
@@ -23,6 +24,13 @@ _KEPT_SCALE = 6  # Spark gives up digits after the point only beyond these
 _NEGATED_DIGITS = 34  # what Spark keeps when it changes a decimal's sign
 _DOUBLE_DIGITS = 15
 _LIKE_PATTERN = r"([^\\]|\\[%_\\])*"
+_NEUTRAL: dict[Type, Any] = {
+    BOOLEAN: False,
+    STRING: "",
+    BINARY: b"",
+    DATE: date(1970, 1, 1),
+    TIMESTAMP: datetime(1970, 1, 1, tzinfo=UTC),
+}
 _RAISING = {
     "+",
     "-",
@@ -60,8 +68,18 @@ def sail_cast(text: str, source: Type, target: Type) -> str:
     return f"CAST({text} AS {target})"
 
 
+def _null_safe_equal(parts: list[str], type_: Type) -> str:
+    """As plain equalities, of whether there is a value and of the value: a join of Sail's has one law of
+    NULL for all its conditions, whichever of them it brings together when it reorders joins."""
+    neutral = literal(_NEUTRAL.get(type_, 0), type_)
+    sides = " = ".join(f"coalesce({part}, {neutral})" for part in parts)
+    return f"(({parts[0]} IS NULL) = ({parts[1]} IS NULL) AND {sides})"
+
+
 def sail_call(name: str, type_: Type, args: tuple[Scalar, ...], parts: list[str]) -> str | None:
     """None where the plain text will do."""
+    if name == "<=>":
+        return _null_safe_equal(parts, args[0].type)
     if name in ("/", "%", "div"):
         return _division(name, type_, args, parts)
     if type_.is_integer and name in ("+", "-", "*"):

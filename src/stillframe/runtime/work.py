@@ -31,7 +31,7 @@ from stillframe.engine import (
     select_sql,
     write_query,
 )
-from stillframe.errors import CaptureGap, StillframeError, ValueMismatch
+from stillframe.errors import Busy, CaptureGap, StillframeError, ValueMismatch
 from stillframe.lake.frame import CURRENT, HELD, STOPPED, ChangeFile, DataFile, Frame, ViewState
 from stillframe.lake.storage import Storage
 from stillframe.runtime.definitions import Definitions, View
@@ -140,12 +140,24 @@ class Work:
             for view in self.views.values():
                 self._maintain(view)
             self.means.observe(Step.COMPUTED, "")
-            frame = Frame(self.number, 0, datetime.now(UTC).isoformat(), self._all_states())
-            frame = self.means.lake.publish(frame, self.previous)
+            frame = self._published(Frame(self.number, 0, datetime.now(UTC).isoformat(), self._all_states()))
         finally:
             self.means.lake.discard(self.staging)
         self.means.observe(Step.PUBLISHED, str(frame.number))
         return frame
+
+    def _published(self, frame: Frame) -> Frame:
+        """On top of the frame this work began from. A settling that came between revised that frame, in
+        other files of the same content: what was computed holds, on these files."""
+        before = self.previous
+        while True:
+            try:
+                return self.means.lake.publish(frame, before)
+            except Busy:
+                newest = self.means.lake.newest()
+                if before is None or newest is None or newest.number != before.number:
+                    raise
+                frame, before = resting_on(frame, before, newest), newest
 
     def _all_states(self) -> dict[str, ViewState]:
         """Views that were not asked for are held; a view whose definition is gone stays until dropped."""
@@ -388,6 +400,18 @@ class Work:
                 reason=reason,
             )
         return Outcome("stopped", error.code, view.algorithm, error=error)
+
+
+def resting_on(frame: Frame, before: Frame, newest: Frame) -> Frame:
+    """The frame that follows `before`, as it follows a revision of it."""
+    views = dict(frame.views)
+    for name, view in frame.views.items():
+        then, now = before.views.get(name), newest.views.get(name)
+        if then is None or now is None or (view.base, view.settled) != (then.base, then.settled):
+            continue  # new, or recomputed
+        changes = (*now.changes, *view.changes[len(then.changes) :])
+        views[name] = replace(view, base=now.base, changes=changes, settled=now.settled)
+    return replace(frame, views=views)
 
 
 def _by_source(relations: Iterable[str]) -> dict[str, list[str]]:
