@@ -160,3 +160,69 @@ def test_a_column_added_at_the_source_reaches_the_views_that_read_it_and_no_othe
     assert {o.mode for o in result.outcomes.values()} == {"incremental"}
     assert rows(wh.view("everything")) == [(1, 8, "x", 9), (2, 9, "y", 10)]
     assert all(v.ok for v in wh.verify_all().values())
+
+
+def test_a_column_may_have_any_name_a_reader_uses_itself(wh, shop):
+    shop.write("shop", "CREATE TABLE t (id INTEGER PRIMARY KEY, net INT, b INT, l INT, e INT)")
+    shop.views("CREATE MATERIALIZED VIEW odd AS SELECT id, net, b, l, e FROM shop.t;", "odd.sql")
+    shop.views("CREATE MATERIALIZED VIEW odd_bag AS SELECT net, b, l, e FROM shop.t;", "odd_bag.sql")
+    shop.write("shop", "INSERT INTO t VALUES (1, 1, 1, 1, 1), (2, 2, 2, 2, 2)")
+    wh.refresh()
+    for n in (5, 6):
+        shop.write("shop", f"UPDATE t SET net = {n} WHERE id = 1")
+        wh.refresh()
+    assert rows(wh.view("odd")) == [(1, 6, 1, 1, 1), (2, 2, 2, 2, 2)]
+    assert rows(wh.view("odd_bag")) == [(2, 2, 2, 2), (6, 1, 1, 1)]
+    assert all(v.ok for v in wh.verify_all().values())
+
+
+def test_a_held_view_is_verified_by_what_its_upstream_said_then(wh, shop):
+    shop.views("CREATE MATERIALIZED VIEW ids AS SELECT id, amount FROM big;", "ids.sql")
+    shop.write("shop", "INSERT INTO orders VALUES (1,7,'x')")
+    wh.refresh()
+    shop.views(VIEWS.replace("SELECT id, amount", "SELECT id, amount * 100 AS amount"))
+    wh.refresh("big")
+    assert wh.frame().views["ids"].state == "held"
+    assert all(v.ok for v in wh.verify_all().values())
+    assert wh.moved()  # it is held, and may go on
+    wh.refresh()
+    assert rows(wh.view("ids")) == [(1, 700)]
+    assert not wh.moved()
+
+
+def test_a_view_that_comes_to_read_another_source_is_work_not_a_failure(wh, shop):
+    shop.source("crm", "CREATE TABLE c (id INTEGER PRIMARY KEY, name TEXT); INSERT INTO c VALUES (1, 'ann')")
+    shop.configure()
+    wh = shop.open()
+    shop.write("shop", "INSERT INTO orders VALUES (1,7,'x')")
+    wh.refresh()
+    shop.views(VIEWS + "CREATE MATERIALIZED VIEW named AS SELECT o.id FROM shop.orders o;")
+    wh.refresh()
+    joined = "SELECT o.id, c.name FROM shop.orders o JOIN crm.c ON c.id = o.id;"
+    shop.views(VIEWS + "CREATE MATERIALIZED VIEW named AS " + joined)
+    assert wh.moved()
+    assert wh.status()["views"]["named"]["lag"]["crm"]["transactions"] is None
+    assert wh.plan("named")["tree"]
+    wh.refresh()
+    assert rows(wh.view("named")) == [(1, "ann")]
+
+
+def test_dropping_a_view_keeps_what_the_frame_still_needs(wh, shop):
+    shop.write("shop", "CREATE TABLE u (id INTEGER PRIMARY KEY)", "INSERT INTO u VALUES (1)")
+    shop.views(VIEWS + "CREATE MATERIALIZED VIEW other AS SELECT id FROM shop.u;")
+    wh.refresh()
+    shop.views(
+        "CREATE MATERIALIZED VIEW big AS SELECT id, id AS amount FROM shop.u;" + VIEWS.split(";")[0] + ";"
+        "CREATE MATERIALIZED VIEW other AS SELECT id FROM shop.u;"
+    )
+    wh.drop("other")
+    assert all(v.ok for v in wh.verify_all().values())
+
+
+def test_nothing_but_a_query_is_accepted(wh, shop):
+    wh.refresh()
+    for text in ("CREATE OR REPLACE TEMP VIEW zz AS SELECT 1 AS x", "SET spark.sql.ansi.enabled = false"):
+        with pytest.raises(Exception, match=r"(?i)syntax|parse|invalid|expected"):
+            wh.query(text).collect()
+    assert rows(wh.query("SELECT 1 AS x")) == [(1,)]
+    assert rows(wh.query("WITH a AS (SELECT 2 AS x) SELECT * FROM a")) == [(2,)]

@@ -78,7 +78,7 @@ def _null_safe_equal(parts: list[str], type_: Type) -> str:
 
 def sail_call(name: str, type_: Type, args: tuple[Scalar, ...], parts: list[str]) -> str | None:
     """None where the plain text will do."""
-    if name == "<=>":
+    if name == "<=>" and args[0].type.name != "VOID":
         return _null_safe_equal(parts, args[0].type)
     if name in ("/", "%", "div"):
         return _division(name, type_, args, parts)

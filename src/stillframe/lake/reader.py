@@ -56,17 +56,20 @@ def frame_query(session: SparkSession, root: Path, frame: Frame, text: str) -> D
         if view.vector is not None and spelled is not None:
             named[spelled.group()] = view
     if not named:
-        return session.sql(text)
+        return session.sql(_with("__nothing AS (SELECT 1 AS x)", text))
     contents = {f"view{i}": content(session, root, view) for i, view in enumerate(named.values())}
     ours = ", ".join(
         f"{identifier(name)} AS (SELECT * FROM {{{placeholder}}})"
         for name, placeholder in zip(named, contents, strict=True)
     )
-    escaped = text.replace("{", "{{").replace("}", "}}")
-    theirs = _WITH.match(escaped)
+    return session.sql(_with(ours, text.replace("{", "{{").replace("}", "}}")), **contents)
+
+
+def _with(ours: str, text: str) -> str:
+    theirs = _WITH.match(text)
     if theirs is None:
-        return session.sql(f"WITH {ours} {escaped}", **contents)
-    return session.sql(f"{theirs.group()} {ours}, {escaped[theirs.end() :]}", **contents)
+        return f"WITH {ours} {text}"
+    return f"{theirs.group()} {ours}, {text[theirs.end() :]}"
 
 
 def content_sql(view: ViewState, *, hashed: bool) -> str:
@@ -111,8 +114,8 @@ def _net(view: ViewState, columns: str) -> str:
     if len({f.frame for f in view.changes}) == 1:
         return f"SELECT {columns}, {COUNT} FROM {{changes}}"
     return (
-        f"SELECT {columns}, net AS {COUNT} FROM (SELECT {columns}, SUM({COUNT}) AS net "
-        f"FROM {{changes}} GROUP BY {columns}) WHERE net <> 0"
+        f"SELECT {columns}, __net AS {COUNT} FROM (SELECT {columns}, SUM({COUNT}) AS __net "
+        f"FROM {{changes}} GROUP BY {columns}) WHERE __net <> 0"
     )
 
 

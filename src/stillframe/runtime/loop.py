@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from stillframe.errors import StillframeError
-from stillframe.lake.frame import STOPPED, Frame
+from stillframe.lake.frame import HELD, STOPPED, Frame
 from stillframe.runtime.definitions import Definitions
 from stillframe.runtime.status import log_positions, transactions_behind
 from stillframe.sources.base import Source
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from stillframe.runtime.warehouse import Warehouse
 
 BEAT_SECONDS = 30.0
+PASSING = ("LOCKED",)  # a source says nothing of its views by it
 
 
 class Watch:
@@ -26,7 +27,12 @@ class Watch:
     those it was last tried with; so what it was tried with is remembered."""
 
     def __init__(self) -> None:
+        self._seen: dict[str, object] = {}
         self._tried: dict[str, object] = {}
+
+    def tried(self) -> None:
+        """A session came to its end since `has_work` was asked."""
+        self._tried = self._seen
 
     def has_work(self, frame: Frame | None, definitions: Definitions, sources: Mapping[str, Source]) -> bool:
         states = frame.views if frame else {}
@@ -37,13 +43,16 @@ class Watch:
             if state is None:
                 work = True
             elif state.state == STOPPED:
-                stopped[view.name] = (view.text.select, log_positions(sources, view.sources))
+                upstream = [(states[u].state, states[u].changed) for u in view.upstream if u in states]
+                stopped[view.name] = (view.text.select, log_positions(sources, view.sources), upstream)
+                work = work or (state.reason or {}).get("code") in PASSING
+            elif state.state == HELD or (state.definition, state.schema) != (view.text.select, view.schema):
+                work = True
             else:
                 behind = transactions_behind(sources, view.relations, state)
-                work = work or state.definition != view.text.select or any(n != 0 for n in behind.values())
-        work = work or any(self._tried.get(name) != now for name, now in stopped.items())
-        self._tried = stopped
-        return work
+                work = work or any(n != 0 for n in behind.values())
+        self._seen = stopped
+        return work or any(self._tried.get(name) != now for name, now in stopped.items())
 
 
 def run(

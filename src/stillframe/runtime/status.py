@@ -23,10 +23,10 @@ def transactions_behind(
     counts it; None where the source cannot say."""
     found: dict[str, int | None] = {}
     for source, tables in _by_source(relations).items():
-        try:
-            found[source] = sources[source].behind(tables, _position(state, source))
-        except StillframeError:
-            found[source] = None
+        found[source] = None
+        if source in (state.vector or {}):
+            with suppress(StillframeError):
+                found[source] = sources[source].behind(tables, _position(state, source))
     return found
 
 

@@ -36,14 +36,17 @@ from stillframe.errors import CaptureGap, LakeError, StillframeError
 from stillframe.lake.frame import DataFile, Frame, ViewState
 from stillframe.lake.reader import content
 from stillframe.lake.storage import Storage
-from stillframe.runtime.definitions import Definitions, View, unknown_view
+from stillframe.runtime.catalog import Catalog
+from stillframe.runtime.definitions import Definitions, View, resolve_all, unknown_view
 from stillframe.sources.base import Position, Source
+from stillframe.sql import ViewText
 from stillframe.sql.rewrite import retarget
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 SAMPLE = 10
+FRAME_EXPIRED = "FRAME_EXPIRED"
 _NULL_SAFE = re.compile(r"<=>|\bDISTINCT\s+FROM\b|\bequal_null\b", re.IGNORECASE)
 DRIFT = (
     CaptureGap.code,
@@ -104,14 +107,14 @@ class VerifiedFrames:
 
 @dataclass
 class Verifier:
-    """Judges one frame by the texts it carries itself, whatever the project's files say by now."""
+    """Judges one frame by the texts that frames carry themselves, whatever the project's files say by now."""
 
     lake: Storage
     engine: Callable[[], Engine]
     sources: Mapping[str, Source]
     consumer: str
     frame: Frame
-    definitions: Definitions
+    catalog: Catalog
 
     def verify(self, name: str) -> Verification:
         try:
@@ -125,9 +128,10 @@ class Verifier:
             raise StillframeError(
                 f"view {name} has no content to verify", detail=(state.reason or {}).get("message", "")
             )
-        view = self.definitions.views.get(name)
+        definitions = self._definitions(state)
+        view = definitions.views.get(name)
         if view is None:
-            raise unknown_view(name, self.frame.views, self.definitions.refused.get(name))
+            raise unknown_view(name, self.frame.views, definitions.refused.get(name))
         if (view.schema.names, view.schema.types) != (state.schema.names, state.schema.types):
             raise StillframeError(
                 f"what view {name} reads has other columns than in frame {self.frame.number}",
@@ -136,21 +140,38 @@ class Verifier:
             )
         vector = {source: Position.from_json(document) for source, document in state.vector.items()}
         try:
-            found = self._recomputed(view, state, vector)
-        except CaptureGap as gap:
-            return self._beyond_the_log(view, state, gap)
+            found = self._recomputed(view, definitions, state, vector)
+        except StillframeError as error:
+            if error.code != CaptureGap.code:  # which may have been raised in a task of the engine
+                raise
+            return self._beyond_the_log(view, definitions, state, error)
         return self._table_drift(name, state) or found if found.ok else found
 
-    def _recomputed(self, view: View, state: ViewState, vector: Mapping[str, Position]) -> Verification:
+    def _definitions(self, state: ViewState) -> Definitions:
+        """Of the frame in which the view was last maintained: one that is held since shows what its upstream
+        views said then."""
+        made = self.frame
+        if state.session.get("frame") not in (None, self.frame.number):
+            with suppress(LakeError):  # forgotten
+                made = self.lake.frame(state.session["frame"])
+        texts = [ViewText(name, {}, view.definition) for name, view in made.views.items()]
+        return resolve_all(texts, self.catalog)
+
+    def _recomputed(
+        self, view: View, definitions: Definitions, state: ViewState, vector: Mapping[str, Position]
+    ) -> Verification:
         folder = self.lake.attempt("staging")
         try:
-            expected = _Recomputation(self, vector, Tables(self.engine()), folder).query(view)
+            tables = Tables(self.engine())
+            expected = _Recomputation(self, definitions, vector, tables, folder).query(view)
             with engine_errors():
                 return self._compared(view.name, state, expected, state)
         finally:
             self.lake.discard(folder)
 
-    def _beyond_the_log(self, view: View, state: ViewState, gap: CaptureGap) -> Verification:
+    def _beyond_the_log(
+        self, view: View, definitions: Definitions, state: ViewState, gap: StillframeError
+    ) -> Verification:
         """The logs must reach back to the newest frame; that they do not is drift. What the view should be
         at its vector nobody can say any more: the samples are its differences from the sources as they
         are now. To an older frame the logs need not reach."""
@@ -160,12 +181,13 @@ class Verifier:
                 f"the sources' logs no longer reach back to frame {self.frame.number}",
                 detail=gap.message,
                 hint="verify the newest frame",
-                code="FRAME_EXPIRED",
+                code=FRAME_EXPIRED,
             ) from gap
         lost = Verification(view.name, self.frame.number, ok=False, reason=gap.message, error=gap)
         try:
             present = {source: self.sources[source].position(self.consumer, ()) for source in view.sources}
-            return replace(self._recomputed(view, state, present), ok=False, reason=gap.message, error=gap)
+            found = self._recomputed(view, definitions, state, present)
+            return replace(found, ok=False, reason=gap.message, error=gap)
         except StillframeError:
             return lost
 
@@ -252,9 +274,15 @@ class _Recomputation:
     """The relations at a vector, and the views' own texts over them."""
 
     def __init__(
-        self, verifier: Verifier, vector: Mapping[str, Position], tables: Tables, folder: Path
+        self,
+        verifier: Verifier,
+        definitions: Definitions,
+        vector: Mapping[str, Position],
+        tables: Tables,
+        folder: Path,
     ) -> None:
         self._verifier = verifier
+        self._definitions = definitions
         self._vector = vector
         self._tables = tables
         self._folder = folder
@@ -291,7 +319,7 @@ class _Recomputation:
         """A temporary view with the rows of a relation at the vector, or of an upstream view recomputed."""
         if name not in self._names:
             if name in view.upstream:
-                above = self._verifier.definitions.views[name]
+                above = self._definitions.views[name]
                 self._names[name] = self._named(self.query(above), above.schema)
             else:
                 self._names[name] = self._relation(view, name)

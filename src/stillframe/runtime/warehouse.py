@@ -30,16 +30,17 @@ from stillframe.runtime.outcome import Observer, Result, unobserved
 from stillframe.runtime.session import Session
 from stillframe.runtime.settle import due, settle
 from stillframe.runtime.status import source_status, view_status
-from stillframe.runtime.verify import Verification, VerifiedFrames, Verifier
+from stillframe.runtime.verify import FRAME_EXPIRED, Verification, VerifiedFrames, Verifier
 from stillframe.sources import open_source
 from stillframe.sources.base import Relation, Source
-from stillframe.sql import ViewText, parse_views
+from stillframe.sql import parse_views
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 WAIT_SECONDS = 60.0
+VERIFY_ATTEMPTS = 5
 CATALOG = "catalog.json"
 
 
@@ -221,7 +222,9 @@ class Warehouse:
         with self.lake.exclusive(wait):
             session = self._session()
             session.recover()
-            return session.run(views or None, full=full)
+            result = session.run(views or None, full=full)
+        self._watch.tried()
+        return result
 
     def refresh(self, *views: str, full: bool = False, settle: bool = False) -> Frame:
         """Bring all views (or the named ones and what they read) to the sources' present state, as the
@@ -314,20 +317,29 @@ class Warehouse:
         return found[views[0]] if len(views) == 1 else found
 
     def verify_all(self, views: Sequence[str] = (), *, frame: int | None = None) -> dict[str, Verification]:
-        at = self.frame(frame)
-        texts = [ViewText(name, {}, state.definition) for name, state in at.views.items()]
-        definitions = resolve_all(texts, reached_or_remembered(self.sources, self.lake.path / CATALOG))
-        verifier = Verifier(self.lake, lambda: self.engine, self.sources, self.project.name, at, definitions)
-        with_content = [name for name, state in at.views.items() if state.vector is not None]
+        """Without `frame`, the newest; if a source trims its log meanwhile, the one that is newest then."""
         for name in views:
-            if name not in at.views:
-                raise unknown_view(name, at.views)
-        found = {name: verifier.verify(name) for name in views or with_content}
+            if name not in self.frame(frame).views:
+                raise unknown_view(name, self.frame(frame).views)
+        _ = self.engine  # its start may take longer than a frame lasts
+        found: dict[str, Verification] = {}
+        left: Sequence[str] = views
+        for _attempt in range(VERIFY_ATTEMPTS):
+            found.update(self._verify_at(self.frame(frame), left))
+            left = [n for n, v in found.items() if v.error is not None and v.error.code == FRAME_EXPIRED]
+            if frame is not None or not left:
+                break
         self._verified.add(found)
         for name, verification in found.items():
             wrong = verification.missing + verification.extra
             self.metrics.observe("stillframe_verify_mismatch_rows", wrong, view=name)
         return found
+
+    def _verify_at(self, at: Frame, views: Sequence[str]) -> dict[str, Verification]:
+        catalog = reached_or_remembered(self.sources, self.lake.path / CATALOG)
+        verifier = Verifier(self.lake, lambda: self.engine, self.sources, self.project.name, at, catalog)
+        with_content = [name for name, state in at.views.items() if state.vector is not None]
+        return {name: verifier.verify(name) for name in views or with_content}
 
     def check(self, *, offline: bool = False) -> dict[str, dict[str, Any]]:
         """For each view: whether and how it can be maintained."""
@@ -408,9 +420,9 @@ class Warehouse:
         text that cannot be resolved may read anything. What fails here is done by `detach`, at the latest."""
         definitions = self.definitions()
         newest = lake.newest() if lake else None
-        if definitions.refused or any(
-            name not in definitions.views for name in (newest.views if newest else ())
-        ):
+        texts = {name: view.text.select for name, view in definitions.views.items()}
+        shown = {name: state.definition for name, state in newest.views.items()} if newest else {}
+        if definitions.refused or any(texts.get(name) != text for name, text in shown.items()):
             return
         tables = self._tables()
         for name, source in self.sources.items():
