@@ -152,6 +152,19 @@ def test_a_row_that_is_its_own_parent(tmp_path: Path, recursive: str) -> None:
     assert world.follow() == Bag({(2, 1, 2): -1, (2, 9, 3): 1})
 
 
+@pytest.mark.parametrize("parent", [1, 2])
+def test_a_replaced_row_that_takes_the_updated_one_with_it_is_logged_once(
+    tmp_path: Path, parent: int
+) -> None:
+    """With recursive_triggers, where each of the rows fires its own delete trigger."""
+    ddl = "CREATE TABLE t (k INTEGER PRIMARY KEY, p INTEGER REFERENCES t ON DELETE CASCADE)"
+    world = World(tmp_path / "s.db", "t", ddl, f"INSERT INTO t VALUES (1, 1), (2, 1), (3, {parent})")
+    world.run("PRAGMA foreign_keys=ON", "PRAGMA recursive_triggers=ON")
+    world.run("UPDATE OR REPLACE t SET k = 2 WHERE k = 3")
+    moved = {(2, 1): 1} if parent == 1 else {}
+    assert world.follow() == Bag({(2, 1): -1, (3, parent): -1}) + Bag(moved)
+
+
 def test_triggers_of_the_user_on_the_same_row(tmp_path: Path) -> None:
     stamp = (
         "CREATE TRIGGER stamp AFTER UPDATE OF n ON t BEGIN UPDATE t SET code = 'n' || n WHERE n = NEW.n; END"

@@ -164,6 +164,13 @@ def young_trigger(world: World) -> None:
     )
 
 
+SILENCING = [
+    "AFTER INSERT ON t BEGIN SELECT RAISE(IGNORE); END",
+    "after delete ON T WHEN raise ( /* off */ ignore) BEGIN SELECT 1; END",
+    "AFTER UPDATE OF n ON t BEGIN SELECT CASE WHEN NEW.n > 0 THEN RAISE -- (\n(IGNORE) END; END",
+]
+
+
 def run_now(*statements: str) -> Callable[[World], None]:
     return lambda world: world.run(*statements)
 
@@ -184,6 +191,7 @@ GAPS: list[tuple[str, Callable[[World], None]]] = [
     ("unique keys", run_now("CREATE UNIQUE INDEX late ON t (n)")),
     ("cannot be captured any more", run_now("CREATE UNIQUE INDEX late ON t (n + 1)")),
     ("'young' on table 't' is younger", young_trigger),
+    *(("'hush' on table 't' is younger", run_now(f"CREATE TRIGGER hush {how}")) for how in SILENCING),
 ]
 
 
@@ -219,6 +227,44 @@ def test_attaching_again_mends_a_relation_from_now_on(
     world.follow()
     with pytest.raises(CaptureGap, match="installed later"):
         world.source.check(old, ["t"])
+
+
+@pytest.mark.parametrize("how", SILENCING)
+def test_an_older_trigger_silences_nothing(tmp_path: Path, how: str) -> None:
+    world = World(tmp_path / "s.db", "t", KEYED, FILL)
+    world.run(f"CREATE TRIGGER hush {how}")
+    world.position, world.rows = world.source.attach(ME, ["t"]), world.present()
+    world.run("REPLACE INTO t VALUES (1, 'b', 5)", "UPDATE t SET n = 7", "DELETE FROM t WHERE id = 3")
+    assert world.follow() == Bag(
+        {(1, "a", 10): -1, (2, "b", 20): -1, (3, "c", 30): -1, (1, "b", 7): 1},
+    )
+
+
+def test_a_young_trigger_that_abandons_the_change_itself_is_no_gap(tmp_path: Path) -> None:
+    world = World(tmp_path / "s.db", "t", KEYED, FILL)
+    world.run(
+        "CREATE TRIGGER deny BEFORE INSERT ON t WHEN NEW.n = 0 BEGIN SELECT RAISE(IGNORE); END",
+        "REPLACE INTO t VALUES (1, 'b', 0), (4, 'b', 40)",
+    )
+    assert world.follow() == Bag({(2, "b", 20): -1, (4, "b", 40): 1})
+
+
+FULL, PARTIAL = "CREATE UNIQUE INDEX x ON t (a)", "CREATE UNIQUE INDEX x ON t (a) WHERE b = 1"
+
+
+@pytest.mark.parametrize("first, then", [(FULL, PARTIAL), (PARTIAL, FULL)])
+def test_a_unique_key_that_becomes_partial_or_full_is_a_gap(tmp_path: Path, first: str, then: str) -> None:
+    """A row comes into a partial index, and pushes another out, by columns that are not of its key."""
+    world = World(tmp_path / "s.db", "t", "CREATE TABLE t (a INTEGER, b INTEGER)", first)
+    old = world.position
+    world.run("DROP INDEX x", then)
+    with pytest.raises(CaptureGap, match="unique keys"):
+        world.source.check(old, ["t"])
+    world.position = world.source.attach(ME, ["t"])
+    with pytest.raises(CaptureGap, match="installed later"):
+        world.source.check(old, ["t"])
+    world.run("INSERT OR IGNORE INTO t VALUES (1, 1), (1, 2)", "UPDATE OR REPLACE t SET b = 1 WHERE b = 2")
+    assert world.follow() == Bag({(1, 1): 1})
 
 
 def test_a_column_added_later_leaves_the_others_captured(tmp_path: Path) -> None:

@@ -4,9 +4,11 @@ In WAL mode SQLite has one writer at a time, and the trigger log is written insi
 transactions: the newest log number inside a read transaction names exactly a committed prefix.
 
 Not seen by any trigger, and so out of reach: writers that switch triggers off, writes through
-`PRAGMA writable_schema`, and TEMP triggers of a writer that write to the table they fire on. One case is
-taken wrongly: UPDATE OR REPLACE that moves a row, its own parent by ON UPDATE CASCADE, to the place of a row
-that already held exactly its new content. `stillframe verify` shows what slips through.
+`PRAGMA writable_schema`, and TEMP triggers of a writer that write to the table they fire on or call
+RAISE(IGNORE). Two cases are taken wrongly, both of UPDATE OR REPLACE: one that moves a row, its own parent by
+ON UPDATE CASCADE, to the place of a row that already held exactly its new content; and, without
+recursive_triggers, one whose replaced row takes the updated row with it by ON DELETE CASCADE, when the
+replaced row is not logged. `stillframe verify` shows what slips through.
 """
 
 from __future__ import annotations

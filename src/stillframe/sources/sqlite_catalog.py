@@ -31,6 +31,8 @@ _NO_KEY = ("DECIMAL", "TIMESTAMP")
 _AFTER = re.compile(
     r"\bAFTER\s+(DELETE|INSERT|UPDATE)\b", re.IGNORECASE
 )  # BEFORE is what goes without saying
+_BLANK = r"(\s|--[^\n]*\n|/\*.*?\*/)*"
+_RAISE_IGNORE = re.compile(rf"\bRAISE{_BLANK}\({_BLANK}IGNORE\b", re.IGNORECASE | re.DOTALL)
 
 
 def quoted(name: str) -> str:
@@ -76,11 +78,13 @@ class Table:
 
     def shape(self) -> dict[str, Any]:
         """What the triggers rest on; another shape needs other triggers."""
-        return {
+        shape = {
             "columns": [[c.name, c.declared] for c in self.columns],
             "rowid": self.rowid,
             "uniques": sorted([list(part) for part in u.parts] for u in self.uniques),
         }
+        partial = sorted([list(part) for part in u.parts] for u in self.uniques if u.partial)
+        return shape | {"partial": partial} if partial else shape
 
     def position(self, column: str) -> int:
         return next(i for i, c in enumerate(self.columns) if c.name == column)
@@ -193,10 +197,36 @@ def self_writing(
     ]
 
 
+def silencing(con: sqlite3.Connection, table: str, younger_than: int) -> list[str]:
+    """The user's triggers that can keep ours from firing after a change was made.
+
+    RAISE(IGNORE) abandons all triggers still to fire for the row, which are the older ones. In a BEFORE
+    trigger it abandons the change as well; one that does not say BEFORE is taken for the other kind.
+    """
+    found = con.execute(
+        "SELECT name, sql FROM sqlite_master"
+        " WHERE type = 'trigger' AND tbl_name = ? COLLATE NOCASE AND rowid > ?",
+        (table, younger_than),
+    )
+    return [
+        trigger
+        for trigger, sql in found
+        if not trigger.startswith(OWN_PREFIX)
+        and _RAISE_IGNORE.search(sql)
+        and not _only_before(sql[: -len(_body(sql))])
+    ]
+
+
 def _body(sql: str) -> str:
     """A trigger's statements."""
     parts = re.split(r"\bBEGIN\b", sql, maxsplit=1, flags=re.IGNORECASE)
     return parts[-1]
+
+
+def _only_before(head: str) -> bool:
+    return bool(re.search(r"\bBEFORE\b", head, re.IGNORECASE)) and not re.search(
+        r"\bAFTER\b", head, re.IGNORECASE
+    )
 
 
 def relation_of(table: Table) -> Relation:

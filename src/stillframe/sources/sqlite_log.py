@@ -27,7 +27,7 @@ from stillframe.sources.sqlite_capture import (
     first_trigger_rowid,
     installed_digest,
 )
-from stillframe.sources.sqlite_catalog import Table, read_table, self_writing, table_names
+from stillframe.sources.sqlite_catalog import Table, read_table, self_writing, silencing, table_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,12 +163,20 @@ def captured(con: sqlite3.Connection, source: str, relation: str) -> Captured:
         raise gap(
             source, f"table {relation!r} changed its columns or unique keys since capture was installed"
         )
-    late = self_writing(con, relation, younger_than=first_trigger_rowid(con, number))
+    ours = first_trigger_rowid(con, number)
+    late = self_writing(con, relation, younger_than=ours)
     if late:
         raise gap(
             source,
             f"trigger {late[0]!r} on table {relation!r} is younger than capture and writes to the same table",
             "it fires before the capture triggers do",
+        )
+    silent = silencing(con, relation, younger_than=ours)
+    if silent:
+        raise gap(
+            source,
+            f"trigger {silent[0]!r} on table {relation!r} is younger than capture and calls RAISE(IGNORE)",
+            "it fires before the capture triggers do, and keeps them from firing",
         )
     return Captured(number, since, tuple(name for name, _ in columns), added, table)
 
