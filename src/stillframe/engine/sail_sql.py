@@ -96,6 +96,9 @@ def sail_call(name: str, type_: Type, args: tuple[Scalar, ...], parts: list[str]
             return _substring(args, parts)
         case "coalesce" if type_.name == "BOOLEAN" and any(map(fallible, args[1:])):
             return f"CAST(coalesce({', '.join(f'CAST({part} AS INT)' for part in parts)}) AS BOOLEAN)"
+        case "coalesce" if len(set(parts)) < len(parts):  # Sail loses itself where one comes twice
+            distinct = list(dict.fromkeys(parts))
+            return plain_call(name, distinct) if len(distinct) > 1 else distinct[0]
         case "datediff":
             return f"CAST({plain_call(name, parts)} AS {type_})"
     return None
