@@ -113,6 +113,15 @@ class Definitions:
         return tuple(view.name for view in self.views.values() if name in view.upstream)
 
 
+def by_source(relations: Iterable[str]) -> dict[str, list[str]]:
+    """`source.table` names as the tables of each source."""
+    tables: dict[str, list[str]] = {}
+    for relation in relations:
+        source, table = relation.split(".", 1)
+        tables.setdefault(source, []).append(table)
+    return tables
+
+
 def unknown_view(
     name: str,
     known: Iterable[str],

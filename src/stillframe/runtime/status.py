@@ -10,7 +10,7 @@ from typing import Any
 from stillframe.errors import StillframeError
 from stillframe.lake import Lake
 from stillframe.lake.frame import Frame, ViewState
-from stillframe.runtime.definitions import Definitions
+from stillframe.runtime.definitions import Definitions, by_source
 from stillframe.runtime.metrics import Metrics
 from stillframe.runtime.settle import unsettled_rows
 from stillframe.sources.base import Position, Source
@@ -22,7 +22,7 @@ def transactions_behind(
     """For each source a view reads, how much of what it committed the view does not show, as the source
     counts it; None where the source cannot say."""
     found: dict[str, int | None] = {}
-    for source, tables in _by_source(relations).items():
+    for source, tables in by_source(relations).items():
         found[source] = None
         if source in (state.vector or {}):
             with suppress(StillframeError):
@@ -35,7 +35,7 @@ def _lag(
 ) -> dict[str, dict[str, Any]]:
     """`seconds` is the age of the oldest change the view does not show."""
     found = {}
-    tables = _by_source(relations)
+    tables = by_source(relations)
     for source, behind in transactions_behind(sources, relations, state).items():
         since = None
         if behind:
@@ -47,14 +47,6 @@ def _lag(
             "seconds": None if behind is None else round(max(age, 0.0), 1),
         }
     return found
-
-
-def _by_source(relations: Iterable[str]) -> dict[str, list[str]]:
-    tables: dict[str, list[str]] = {}
-    for relation in relations:
-        source, table = relation.split(".", 1)
-        tables.setdefault(source, []).append(table)
-    return tables
 
 
 def _position(state: ViewState, source: str) -> Position:

@@ -34,7 +34,7 @@ from stillframe.engine import (
 from stillframe.errors import Busy, CaptureGap, StillframeError, ValueMismatch
 from stillframe.lake.frame import CURRENT, HELD, STOPPED, ChangeFile, DataFile, Frame, ViewState
 from stillframe.lake.storage import Storage
-from stillframe.runtime.definitions import Definitions, View
+from stillframe.runtime.definitions import Definitions, View, by_source
 from stillframe.runtime.metrics import Metrics
 from stillframe.runtime.outcome import NeedsFull, Observer, Outcome, Step, unobserved
 from stillframe.runtime.reads import Binder, Reads, Upstream, ViewFiles
@@ -245,7 +245,7 @@ class Work:
 
     def _incremental(self, view: View, former: ViewState) -> Outcome:
         after = self._after(former)
-        for source, names in _by_source(view.relations).items():
+        for source, names in by_source(view.relations).items():
             self.means.sources[source].check(after[source], names)
         upstream = self._upstream(view, former)
         staged = {
@@ -412,11 +412,3 @@ def resting_on(frame: Frame, before: Frame, newest: Frame) -> Frame:
         changes = (*now.changes, *view.changes[len(then.changes) :])
         views[name] = replace(view, base=now.base, changes=changes, settled=now.settled)
     return replace(frame, views=views)
-
-
-def _by_source(relations: Iterable[str]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for relation in relations:
-        source, table = relation.split(".", 1)
-        found.setdefault(source, []).append(table)
-    return found
