@@ -5,8 +5,10 @@ from stillframe.algebra.evaluate import evaluate, evaluate_scalar
 from stillframe.algebra.functions import EvaluationError, TypeMismatch
 from stillframe.algebra.normalize import normalize
 from stillframe.algebra.plan import (
+    Distinct,
     Filter,
     Join,
+    KeyDelete,
     Moment,
     Negate,
     Output,
@@ -28,9 +30,11 @@ __all__ = [
     "Case",
     "Cast",
     "Column",
+    "Distinct",
     "EvaluationError",
     "Filter",
     "Join",
+    "KeyDelete",
     "Literal",
     "Moment",
     "Negate",

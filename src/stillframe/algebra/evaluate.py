@@ -8,7 +8,18 @@ from typing import Any
 from stillframe.algebra.bag import Bag, Row
 from stillframe.algebra.casts import cast_value
 from stillframe.algebra.functions import FUNCTIONS
-from stillframe.algebra.plan import Filter, Join, Negate, Plan, Project, Scan, UnionAll, Values
+from stillframe.algebra.plan import (
+    Distinct,
+    Filter,
+    Join,
+    KeyDelete,
+    Negate,
+    Plan,
+    Project,
+    Scan,
+    UnionAll,
+    Values,
+)
 from stillframe.algebra.scalar import Call, Case, Cast, Literal, Ref, Scalar, refs
 
 Contents = Callable[[Scan], Bag]
@@ -36,6 +47,12 @@ def evaluate(plan: Plan, contents: Contents) -> Bag:
             return sum((evaluate(part, contents) for part in parts), Bag())
         case Negate(source):
             return -evaluate(source, contents)
+        case KeyDelete(source, rows, on):
+            gone = {tuple(row[there] for _, there in on) for row in evaluate(rows, contents)}
+            rows_here = evaluate(source, contents).items()
+            return Bag((row, n) for row, n in rows_here if tuple(row[here] for here, _ in on) not in gone)
+        case Distinct(source):
+            return Bag((row, 1) for row, n in evaluate(source, contents).items() if n > 0)
     raise AssertionError(f"no such node: {type(plan).__name__}")
 
 

@@ -2,7 +2,8 @@
 derive their schema from what they stand on.
 
 Filter, Project, UnionAll and Negate are linear in their input; Join is linear in each of its inputs.
-So every node also means something on signed bags that still contain rows which cancel.
+So every node also means something on signed bags that still contain rows which cancel. KeyDelete is linear
+in what it deletes from; Distinct is not linear at all.
 """
 
 from __future__ import annotations
@@ -191,6 +192,44 @@ class Negate(Plan):
         return (self.input,)
 
 
+@dataclass(frozen=True)
+class KeyDelete(Plan):
+    """The rows of `input` that agree with no row of `rows` on all the column pairs of `on`, NULL agreeing
+    with NULL. Linear in `input`; of `rows` only counts what is there, not how often or with which sign."""
+
+    input: Plan
+    rows: Plan
+    on: tuple[tuple[int, int], ...]
+
+    def __post_init__(self) -> None:
+        for here, there in self.on:
+            if here >= len(self.input.schema) or there >= len(self.rows.schema):
+                raise ValueError(f"no columns {here} and {there} to compare")
+
+    @property
+    def schema(self) -> Schema:
+        return self.input.schema
+
+    @property
+    def inputs(self) -> tuple[Plan, ...]:
+        return (self.input, self.rows)
+
+
+@dataclass(frozen=True)
+class Distinct(Plan):
+    """Each row of a positive multiplicity, once."""
+
+    input: Plan
+
+    @property
+    def schema(self) -> Schema:
+        return self.input.schema
+
+    @property
+    def inputs(self) -> tuple[Plan, ...]:
+        return (self.input,)
+
+
 def _check_refs(scalar: Scalar, schema: Schema) -> None:
     for position in refs(scalar):
         if position >= len(schema):
@@ -250,4 +289,9 @@ def _map_scans(
             return UnionAll(tuple(_map_scans(source, mapping, None, top=False) for source in sources))
         case Negate(source):
             return Negate(_map_scans(source, mapping, None, top=False))
+        case KeyDelete(source, rows, on):
+            kept, gone = (_map_scans(part, mapping, None, top=False) for part in (source, rows))
+            return KeyDelete(kept, gone, on)
+        case Distinct(source):
+            return Distinct(_map_scans(source, mapping, None, top=False))
     return plan

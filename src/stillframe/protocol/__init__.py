@@ -1,0 +1,16 @@
+"""The maintenance algorithms of the literature as pure state machines: events in, actions out, no rows."""
+
+from stillframe.protocol.base import Protocol, Setting
+from stillframe.protocol.registry import ALGORITHMS, PUBLISHED, make
+from stillframe.protocol.view import JoinView, NotApplicable, join_view
+
+__all__ = [
+    "ALGORITHMS",
+    "PUBLISHED",
+    "JoinView",
+    "NotApplicable",
+    "Protocol",
+    "Setting",
+    "join_view",
+    "make",
+]

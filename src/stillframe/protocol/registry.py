@@ -1,0 +1,47 @@
+"""The algorithms by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from stillframe.errors import ProjectError
+from stillframe.protocol.base import Protocol
+from stillframe.protocol.basic import Basic
+from stillframe.protocol.c_strobe import CStrobe
+from stillframe.protocol.c_t_strobe import CTStrobe
+from stillframe.protocol.eca import Eca
+from stillframe.protocol.eca_key import EcaKey, EcaKeyPublished
+from stillframe.protocol.eca_local import EcaLocal
+from stillframe.protocol.g_strobe import GStrobe
+from stillframe.protocol.lca import Lca
+from stillframe.protocol.rv import Rv, RvPublished
+from stillframe.protocol.sc import Sc
+from stillframe.protocol.strobe import Strobe
+from stillframe.protocol.t_strobe import TStrobe
+from stillframe.protocol.tid import Tid
+from stillframe.protocol.view import JoinView
+
+_OURS: tuple[type[Protocol[Any]], ...] = (
+    Basic, Rv, Sc, Eca, EcaKey, EcaLocal, Lca, Strobe, TStrobe, GStrobe, CStrobe, CTStrobe, Tid,
+)  # fmt: skip
+_AS_PRINTED: tuple[type[Protocol[Any]], ...] = (RvPublished, EcaKeyPublished)
+
+ALGORITHMS: Mapping[str, type[Protocol[Any]]] = {each.name: each for each in _OURS}
+PUBLISHED: Mapping[str, type[Protocol[Any]]] = {each.name: each for each in _AS_PRINTED}
+
+
+def make(name: str, view: JoinView, parameters: Mapping[str, Any] | None = None) -> Protocol[Any]:
+    """The algorithm for a view; `NotApplicable` where it does not apply."""
+    every = {**ALGORITHMS, **PUBLISHED}
+    if name not in every:
+        raise ProjectError(f"no algorithm {name!r}", detail=f"there are: {', '.join(every)}", code="USAGE")
+    algorithm = every[name]
+    given = dict(parameters or {})
+    unknown = sorted(set(given) - set(algorithm.parameters))
+    if unknown:
+        known = ", ".join(algorithm.parameters) or "none"
+        raise ProjectError(
+            f"{name} has no parameter {unknown[0]!r}", detail=f"its parameters: {known}", code="USAGE"
+        )
+    return algorithm(view, **given)

@@ -1,0 +1,102 @@
+"""Recomputing the view (ECA paper, D.1): after every `s` updates, ask for the whole view.
+
+Assumes   one source, ordered channels, queries evaluated atomically.
+Promises  strong consistency: an answer is the view of one state of the source, and answers come in order.
+Invariant the view is the answer to the last query answered.
+
+The text counts updates and never looks at a last, incomplete group of them, so the view need not converge.
+Ours also asks when time passes and updates have gone uncounted for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from stillframe.algebra import Plan
+from stillframe.protocol.asking import Query, begin, proceed
+from stillframe.protocol.base import Protocol, Setting
+from stillframe.protocol.events import Action, Answered, Event, Install, Notified, Tick
+from stillframe.protocol.terms import Term, total
+from stillframe.protocol.view import JoinView
+
+
+@dataclass(frozen=True)
+class RvState:
+    view: Plan
+    uncounted: tuple[str, ...] = ()
+    pending: tuple[tuple[Query, tuple[str, ...]], ...] = ()
+
+
+class Rv(Protocol[RvState]):
+    name: ClassVar[str] = "rv"
+    summary: ClassVar[str] = "recomputes the whole view at its source after every s updates"
+    needs: ClassVar[tuple[str, ...]] = ("one source", "ordered channels")
+    parameters: ClassVar[Mapping[str, Any]] = {"s": 1}
+
+    def __init__(self, view: JoinView, s: int = 1) -> None:
+        self.period = s
+        super().__init__(view)
+
+    def check(self) -> None:
+        self.need_one_source()
+
+    def claims(self, setting: Setting, *, coordinated: bool = False) -> str:
+        return "strong"
+
+    def start(self) -> RvState:
+        return RvState(self.view.plan)
+
+    def restart(self, state: RvState) -> RvState:
+        return RvState(state.view)
+
+    def shown(self, state: RvState) -> Plan:
+        return state.view
+
+    def unfinished(self, state: RvState) -> bool:
+        return bool(state.uncounted)
+
+    def step(self, state: RvState, event: Event) -> tuple[RvState, tuple[Action, ...]]:
+        match event:
+            case Notified(transaction):
+                actions: tuple[Action, ...] = ()
+                for update in transaction.updates:
+                    state = replace(state, uncounted=(*state.uncounted, update.id))
+                    if len(state.uncounted) >= self.period:
+                        state, asked = self._recompute(state)
+                        actions += asked
+                return state, actions
+            case Tick() if self.unfinished(state):
+                return self._recompute(state)
+            case Answered():
+                return self._answer(state, event)
+        return state, ()
+
+    def _recompute(self, state: RvState) -> tuple[RvState, tuple[Action, ...]]:
+        query = begin(self.view, f"Q[{state.uncounted[-1]}]", (Term(),))
+        pending = (*state.pending, (query, state.uncounted))
+        return replace(state, uncounted=(), pending=pending), query.asked
+
+    def _answer(self, state: RvState, event: Answered) -> tuple[RvState, tuple[Action, ...]]:
+        for query, updates in state.pending:
+            if not query.awaits(event):
+                continue
+            after, asks = proceed(self.view, query, event)
+            rest = tuple(entry for entry in state.pending if entry[0] is not query)
+            if not after.done:
+                return replace(state, pending=(*rest, (after, updates))), asks
+            view = total(after.answer)
+            return replace(state, view=view, pending=rest), (Install(view, updates),)
+        return state, ()
+
+
+class RvPublished(Rv):
+    name: ClassVar[str] = "rv-published"
+    summary: ClassVar[str] = "rv as printed: a last, incomplete group of updates is never looked at"
+
+    def claims(self, setting: Setting, *, coordinated: bool = False) -> str:
+        return "strong" if self.period == 1 else "none"
+
+    def unfinished(self, state: RvState) -> bool:
+        return False
