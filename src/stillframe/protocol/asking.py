@@ -2,7 +2,8 @@
 
 A query is answered in rounds. In each, every term goes to a source that can join it with what is already
 known; terms that go to the same source travel in one message, and terms that bind the same slots, and will
-read the others at the same moments, come back as one bag. A term with no free slot left is no question: the warehouse evaluates it.
+read the others at the same moments, come back as one bag. A term with no free slot left is no question: the
+warehouse evaluates it.
 """
 
 from __future__ import annotations

@@ -11,11 +11,13 @@ show, and does not say that only deletes after the update in hand count. `docs/e
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from stillframe.algebra import KeyDelete, Plan
 from stillframe.protocol.base import Setting
-from stillframe.protocol.c_t_strobe import CTStrobe, Unit
-from stillframe.protocol.events import Transaction
+from stillframe.protocol.c_t_strobe import CStrobeState, CTStrobe, Unit
+from stillframe.protocol.events import Action, Event, Notified, Transaction, Update
 
 
 class CStrobe(CTStrobe):
@@ -29,3 +31,54 @@ class CStrobe(CTStrobe):
 
     def units(self, transaction: Transaction) -> tuple[Unit, ...]:
         return tuple(Unit(update.id, (update,)) for update in transaction.updates)
+
+
+@dataclass(frozen=True)
+class Remembering(CStrobeState):
+    """Also every delete ever received."""
+
+    deletes: tuple[Update, ...] = ()
+
+
+class CStrobePublished(CStrobe):
+    """Algorithm 3 as printed. Each way in which it differs can be switched off alone."""
+
+    name: ClassVar[str] = "c-strobe-published"
+    summary: ClassVar[str] = "c-strobe as printed: sameness by key, Delta without the columns the view hides"
+    same_by_key: ClassVar[bool] = True
+    hides_columns: ClassVar[bool] = True
+    any_earlier_delete: ClassVar[bool] = True
+
+    def check(self) -> None:
+        super().check()
+        if self.hides_columns:
+            self.gathered = self.asked_view = self.keyed
+
+    def claims(self, setting: Setting, *, coordinated: bool = False) -> str:
+        return "none"
+
+    def start(self) -> CStrobeState:
+        begun = super().start()
+        return Remembering(begun.view, begun.working)
+
+    def restart(self, state: CStrobeState) -> CStrobeState:
+        return Remembering(state.view, state.view)
+
+    def step(self, state: CStrobeState, event: Event) -> tuple[CStrobeState, tuple[Action, ...]]:
+        if isinstance(event, Notified) and isinstance(state, Remembering):
+            deletes = tuple(update for update in event.transaction.updates if not update.insert)
+            state = replace(state, deletes=state.deletes + deletes)
+        return super().step(state, event)
+
+    def brought(self, state: CStrobeState, insert: Update, deletes: tuple[Update, ...]) -> Plan:
+        if self.any_earlier_delete and isinstance(state, Remembering):
+            received = [update.id for update in state.deletes]
+            waiting = [update.id for unit in state.queue for update in unit.updates]
+            past = [u for u in state.deletes if u.id not in waiting and u.relation == insert.relation]
+            deletes = (*past, *(u for u in deletes if u.id in received))
+        if not self.same_by_key:
+            return super().brought(state, insert, deletes)
+        rows, key = insert.rows, next(s.key for s in self.view.slots if s.relation == insert.relation)
+        for deleted in deletes:
+            rows = KeyDelete(rows, deleted.rows, tuple((column, column) for column in key))
+        return rows

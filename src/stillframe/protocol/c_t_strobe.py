@@ -89,7 +89,7 @@ class CTStrobe(Protocol[CStrobeState]):
     def check(self) -> None:
         self.need_keys()
         self.keyed = self.view.with_keys
-        self.full = self.asked_view = self.keyed.with_everything
+        self.gathered = self.asked_view = self.keyed.with_everything
 
     def claims(self, setting: Setting, *, coordinated: bool = False) -> str:
         if setting is Setting.GLOBAL_TRANSACTIONS:
@@ -146,18 +146,23 @@ class CTStrobe(Protocol[CStrobeState]):
         terms = [
             term
             for update in surviving_inserts(unit.updates, key_columns(self.view))
-            for term in appearances(self.full, update.relation, update.rows)
+            for term in appearances(self.gathered, update.relation, update.rows)
         ]
-        query = begin(self.full, f"Q[{unit.name}]", terms)
-        current, asks = self._settle_query(Current(unit), queue, Asked(query, 0))
+        query = begin(self.gathered, f"Q[{unit.name}]", terms)
+        current, asks = self._settle_query(Current(unit), queue, Asked(query, self.compensated_from(queue)))
         return replace(state, queue=queue, working=working, current=current), query.asked + asks
+
+    def compensated_from(self, queue: tuple[Unit, ...]) -> int:
+        """From which of the queue's updates on deletes are put back into a unit's own query: from the first,
+        since the query is sent after all of them were received."""
+        return 0
 
     def _answer(
         self, current: Current, queue: tuple[Unit, ...], event: Answered
     ) -> tuple[Current, tuple[Ask, ...]]:
         for place, asked in enumerate(current.asked):
             if asked.query.awaits(event):
-                query, asks = proceed(self.full, asked.query, event)
+                query, asks = proceed(self.gathered, asked.query, event)
                 rest = current.asked[:place] + current.asked[place + 1 :]
                 current, more = self._settle_query(
                     replace(current, asked=rest), queue, replace(asked, query=query)
@@ -177,11 +182,11 @@ class CTStrobe(Protocol[CStrobeState]):
             terms = [
                 restored
                 for term in asked.query.terms
-                for restored in restorations(self.full, term, relation, rows)
+                for restored in restorations(self.gathered, term, relation, rows)
             ]
             if not terms:
                 continue
-            query = begin(self.full, f"{asked.query.id}/{relation}", terms)
+            query = begin(self.gathered, f"{asked.query.id}/{relation}", terms)
             current, more = self._settle_query(current, queue, Asked(query, first + 1))
             asks += query.asked + more
         return current, asks
@@ -198,34 +203,33 @@ class CTStrobe(Protocol[CStrobeState]):
 
     def _complete(self, state: CStrobeState) -> tuple[CStrobeState, tuple[Action, ...]]:
         assert state.current is not None
-        change = tuple(self.without_later(plan, state.queue) for plan in state.current.change)
+        change = self.without_later(state)
         working = Distinct(total((state.working, *map(self.keyed.only, change)))) if change else state.working
         state = replace(
             state, working=working, current=None, uninstalled=(*state.uninstalled, state.current.unit)
         )
         return self._install(state) if len(state.uninstalled) >= self.period else (state, ())
 
-    def without_later(self, change: Plan, queue: tuple[Unit, ...]) -> Plan:
-        """The change without rows that derive from what the queue was the first to bring."""
-        updates = _updates(queue)
+    def without_later(self, state: CStrobeState) -> tuple[Plan, ...]:
+        """The change in hand without rows that derive from what the queue was the first to bring."""
+        assert state.current is not None
+        change = state.current.change
+        updates = _updates(state.queue)
         for place, update in enumerate(updates):
-            if not update.insert:
-                continue
-            rows = update.rows
-            for earlier in updates[:place]:
-                if not earlier.insert and earlier.relation == update.relation:
-                    rows = KeyDelete(rows, earlier.rows, tuple((c, c) for c in range(len(rows.schema))))
-            for slot in self.full.slots_reading(update.relation):
-                change = KeyDelete(change, rows, self._whole_row(slot))
+            if update.insert:
+                deletes = [e for e in updates[:place] if not e.insert and e.relation == update.relation]
+                rows = self.brought(state, update, tuple(deletes))
+                for slot in self.gathered.slots_reading(update.relation):
+                    change = tuple(KeyDelete(plan, rows, self.gathered.row_shown(slot)) for plan in change)
         return change
 
-    def _whole_row(self, slot: int) -> tuple[tuple[int, int], ...]:
-        at = {
-            output.scalar.position: number
-            for number, output in reversed(list(enumerate(self.full.outputs)))
-            if hasattr(output.scalar, "position")
-        }
-        return tuple((at[place], column) for column, place in enumerate(self.full.places(slot)))
+    def brought(self, state: CStrobeState, insert: Update, deletes: tuple[Update, ...]) -> Plan:
+        """The rows an insert of the queue brings that were not there before the queue: not those the queue
+        had deleted first."""
+        rows = insert.rows
+        for deleted in deletes:
+            rows = KeyDelete(rows, deleted.rows, tuple((c, c) for c in range(len(rows.schema))))
+        return rows
 
     def _install(self, state: CStrobeState) -> tuple[CStrobeState, tuple[Action, ...]]:
         reflected = tuple(update.id for unit in state.uninstalled for update in unit.updates)

@@ -28,12 +28,14 @@ class Update:
 @dataclass(frozen=True)
 class Transaction:
     """What one message reports: usually a transaction of one source. A part of a global transaction knows
-    the places of all its parts; one that a coordinator reports has several places itself."""
+    the places of all its parts; one that a coordinator reports has several places itself. `conflicts` names
+    earlier transactions that touched the same rows."""
 
     id: str
     updates: tuple[Update, ...]
     places: tuple[Place, ...]
     parts: tuple[Place, ...] = ()
+    conflicts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

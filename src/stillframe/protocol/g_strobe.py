@@ -128,6 +128,72 @@ class GStrobe(Protocol[GStrobeState]):
         )
 
 
+@dataclass(frozen=True)
+class PublishedState:
+    """`received` are the transactions since the last installation, with what they depend on; `lacking` the
+    parts they have not brought."""
+
+    strobe: StrobeState
+    received: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    installed: tuple[str, ...] = ()
+    lacking: frozenset[Place] = frozenset()
+    places: frozenset[Place] = frozenset()
+
+
+class GStrobePublished(Protocol[PublishedState]):
+    """The three conditions as printed. `only_recent`: what a transaction depends on must be among those
+    received since the last installation, not among all."""
+
+    name: ClassVar[str] = "g-strobe-published"
+    summary: ClassVar[str] = "g-strobe as printed: three conditions on installing, none on processing"
+    needs: ClassVar[tuple[str, ...]] = GStrobe.needs
+    only_recent: ClassVar[bool] = True
+
+    def __init__(self, view: JoinView) -> None:
+        super().__init__(view)
+        self.core = _Core(view)
+
+    def check(self) -> None:
+        self.need_keys()
+        self.asked_view = self.view.with_keys
+
+    def claims(self, setting: Setting, *, coordinated: bool = False) -> str:
+        return "none"
+
+    def start(self) -> PublishedState:
+        return PublishedState(self.core.start())
+
+    def restart(self, state: PublishedState) -> PublishedState:
+        return PublishedState(self.core.restart(state.strobe), installed=state.installed)
+
+    def shown(self, state: PublishedState) -> Plan:
+        return self.core.shown(state.strobe)
+
+    def step(self, state: PublishedState, event: Event) -> tuple[PublishedState, tuple[Action, ...]]:
+        if isinstance(event, Notified):
+            transaction = event.transaction
+            places = state.places | set(transaction.places)
+            state = replace(
+                state,
+                received=(*state.received, (transaction.id, transaction.conflicts)),
+                lacking=(state.lacking | set(transaction.parts)) - places,
+                places=places,
+            )
+        strobe, actions = self.core.step(state.strobe, event)
+        state = replace(state, strobe=strobe)
+        if strobe.pending or state.lacking or not self._independent(state):
+            return state, actions
+        strobe, installed = self.core.install(strobe)
+        names = tuple(name for name, _ in state.received)
+        after = replace(state, strobe=strobe, received=(), installed=state.installed + names)
+        return after, actions + installed
+
+    def _independent(self, state: PublishedState) -> bool:
+        recent = {name for name, _ in state.received}
+        known = recent if self.only_recent else recent | set(state.installed)
+        return all(name in known for _, needed in state.received for name in needed)
+
+
 def _count(counts: tuple[Place, ...], source: str) -> int:
     return next((number for name, number in counts if name == source), 0)
 

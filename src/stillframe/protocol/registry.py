@@ -8,12 +8,12 @@ from typing import Any
 from stillframe.errors import ProjectError
 from stillframe.protocol.base import Protocol
 from stillframe.protocol.basic import Basic
-from stillframe.protocol.c_strobe import CStrobe
+from stillframe.protocol.c_strobe import CStrobe, CStrobePublished
 from stillframe.protocol.c_t_strobe import CTStrobe
 from stillframe.protocol.eca import Eca
 from stillframe.protocol.eca_key import EcaKey, EcaKeyPublished
 from stillframe.protocol.eca_local import EcaLocal
-from stillframe.protocol.g_strobe import GStrobe
+from stillframe.protocol.g_strobe import GStrobe, GStrobePublished
 from stillframe.protocol.lca import Lca
 from stillframe.protocol.rv import Rv, RvPublished
 from stillframe.protocol.sc import Sc
@@ -25,7 +25,12 @@ from stillframe.protocol.view import JoinView
 _OURS: tuple[type[Protocol[Any]], ...] = (
     Basic, Rv, Sc, Eca, EcaKey, EcaLocal, Lca, Strobe, TStrobe, GStrobe, CStrobe, CTStrobe, Tid,
 )  # fmt: skip
-_AS_PRINTED: tuple[type[Protocol[Any]], ...] = (RvPublished, EcaKeyPublished)
+_AS_PRINTED: tuple[type[Protocol[Any]], ...] = (
+    RvPublished,
+    EcaKeyPublished,
+    GStrobePublished,
+    CStrobePublished,
+)
 
 ALGORITHMS: Mapping[str, type[Protocol[Any]]] = {each.name: each for each in _OURS}
 PUBLISHED: Mapping[str, type[Protocol[Any]]] = {each.name: each for each in _AS_PRINTED}
