@@ -139,10 +139,9 @@ class JoinView:
         return tuple((at, column) for at, column in pairs if at is not None) if _complete(pairs) else None
 
     def row_shown(self, slot: int) -> tuple[tuple[int, int], ...]:
-        """(output, column of the relation) for each column of a slot that the view shows, an equal column
-        not counting: what is shown of a row."""
-        at = {o.scalar.position: n for n, o in enumerate(self.outputs) if isinstance(o.scalar, Ref)}
-        return tuple((at[p], column) for column, p in enumerate(self.places(slot)) if p in at)
+        """(output, column of the relation) for each column of a slot that the view shows."""
+        pairs = [(self.shown(place), column) for column, place in enumerate(self.places(slot))]
+        return tuple((at, column) for at, column in pairs if at is not None)
 
     @property
     def shows_keys(self) -> bool:

@@ -1,0 +1,21 @@
+"""Small worlds: scenarios, how they are written, and batteries of them."""
+
+from stillframe.simulator.battery import exhaustive, is_sampled, scenarios
+from stillframe.simulator.reading import load, read
+from stillframe.simulator.scenario import Relation, Scenario, Transaction, Update
+from stillframe.simulator.validity import ScenarioError
+from stillframe.simulator.writing import write
+
+__all__ = [
+    "Relation",
+    "Scenario",
+    "ScenarioError",
+    "Transaction",
+    "Update",
+    "exhaustive",
+    "is_sampled",
+    "load",
+    "read",
+    "scenarios",
+    "write",
+]
