@@ -13,6 +13,7 @@ from stillframe.algebra.plan import (
     Filter,
     Join,
     KeyDelete,
+    Monus,
     Negate,
     Plan,
     Project,
@@ -53,25 +54,41 @@ def evaluate(plan: Plan, contents: Contents) -> Bag:
             return Bag((row, n) for row, n in rows_here if tuple(row[here] for here, _ in on) not in gone)
         case Distinct(source):
             return Bag((row, 1) for row, n in evaluate(source, contents).items() if n > 0)
+        case Monus(left, right):
+            more = evaluate(left, contents) - evaluate(right, contents)
+            return Bag((row, n) for row, n in more.items() if n > 0)
     raise AssertionError(f"no such node: {type(plan).__name__}")
 
 
 def _join(join: Join, contents: Contents) -> Bag:
-    """Inputs one after the other; each condition is tested as soon as its columns are there."""
+    """Inputs one after the other; each condition is tested as soon as its columns are there, and only on
+    rows that agree wherever a condition equates a new column with an earlier one. Rows of bags are
+    canonical, so values that are `=` are equal and have one hash."""
     rows: list[tuple[Row, int]] = [((), 1)]
     width, pending = 0, list(join.conditions)
     for plan in join.inputs:
-        width += len(plan.schema)
+        before, width = width, width + len(plan.schema)
         ready = [c for c in pending if all(p < width for p in refs(c))]
         pending = [c for c in pending if c not in ready]
-        right = list(evaluate(plan, contents).items())
+        equated = [pair for c in ready if (pair := _equated(c))[0] < before <= pair[1]]
+        agreeing: dict[Row, list[tuple[Row, int]]] = {}
+        for row, count in evaluate(plan, contents).items():
+            agreeing.setdefault(tuple(row[new - before] for _, new in equated), []).append((row, count))
         rows = [
             (left_row + right_row, left_count * right_count)
             for left_row, left_count in rows
-            for right_row, right_count in right
+            for right_row, right_count in agreeing.get(tuple(left_row[old] for old, _ in equated), ())
             if _all_true(ready, left_row + right_row)
         ]
     return Bag(rows)
+
+
+def _equated(condition: Scalar) -> tuple[int, int]:
+    """The columns a condition says are equal, the earlier first; of any other, one column twice."""
+    match condition:
+        case Call("=", (Ref(a), Ref(b))):
+            return (a, b) if a < b else (b, a)
+    return 0, 0
 
 
 def _all_true(conditions: Iterable[Scalar], row: Row) -> bool:

@@ -230,6 +230,27 @@ class Distinct(Plan):
         return (self.input,)
 
 
+@dataclass(frozen=True)
+class Monus(Plan):
+    """Bag difference: each row as often as it is more often in `left` than in `right`, never less than not
+    at all. Linear in nothing."""
+
+    left: Plan
+    right: Plan
+
+    def __post_init__(self) -> None:
+        if self.left.schema.types != self.right.schema.types:
+            raise ValueError(f"the difference of {self.left.schema.types} and {self.right.schema.types}")
+
+    @property
+    def schema(self) -> Schema:
+        return self.left.schema
+
+    @property
+    def inputs(self) -> tuple[Plan, ...]:
+        return (self.left, self.right)
+
+
 def _check_refs(scalar: Scalar, schema: Schema) -> None:
     for position in refs(scalar):
         if position >= len(schema):
@@ -294,4 +315,7 @@ def _map_scans(
             return KeyDelete(kept, gone, on)
         case Distinct(source):
             return Distinct(_map_scans(source, mapping, None, top=False))
+        case Monus(left, right):
+            more, less = (_map_scans(part, mapping, None, top=False) for part in (left, right))
+            return Monus(more, less)
     return plan

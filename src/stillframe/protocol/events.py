@@ -73,13 +73,16 @@ Event = Notified | Answered | Positioned | Tick
 @dataclass(frozen=True)
 class Ask:
     """One message to one source. `since` and `until` are marks of that source: the states before and after a
-    session that its questions may speak of."""
+    session that its questions may speak of. With a `side`, "add" or "del", changes are only the rows logged
+    as inserted or as deleted, and states are those before the session less what it deleted, as a source
+    computes them from its log without netting it."""
 
     id: str
     source: str
     questions: tuple[Question, ...]
     since: int | None = None
     until: int | None = None
+    side: str = ""
 
 
 @dataclass(frozen=True)

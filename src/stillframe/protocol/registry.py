@@ -19,7 +19,7 @@ from stillframe.protocol.rv import Rv, RvPublished
 from stillframe.protocol.sc import Sc
 from stillframe.protocol.strobe import Strobe
 from stillframe.protocol.t_strobe import TStrobe
-from stillframe.protocol.tid import Tid
+from stillframe.protocol.tid import Tid, TidPublished
 from stillframe.protocol.view import JoinView
 
 _OURS: tuple[type[Protocol[Any]], ...] = (
@@ -30,6 +30,7 @@ _AS_PRINTED: tuple[type[Protocol[Any]], ...] = (
     EcaKeyPublished,
     GStrobePublished,
     CStrobePublished,
+    TidPublished,
 )
 
 ALGORITHMS: Mapping[str, type[Protocol[Any]]] = {each.name: each for each in _OURS}

@@ -5,8 +5,9 @@ Promises  strong consistency for source-local transactions. The parts of a globa
           apart may be seen apart: then weak consistency.
 Invariant Strobe's, with transactions for updates.
 
-Rows that a transaction inserts and deletes again are left out. The text says so of equal keys; it must mean
-keys of the same relation.
+Rows that a transaction inserts and deletes again are not asked about. The text says so of equal keys; it must
+mean keys of the same relation. It leaves out their deletes too; ours applies them, which costs nothing and
+keeps batches of several transactions convergent.
 """
 
 from __future__ import annotations

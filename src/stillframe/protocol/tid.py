@@ -16,9 +16,10 @@ why not by the text's ADD and DEL).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import chain, combinations
 from typing import ClassVar
 
-from stillframe.algebra import Moment, Plan
+from stillframe.algebra import Moment, Monus, Plan
 from stillframe.protocol.asking import Query, begin, proceed
 from stillframe.protocol.base import Protocol, Setting
 from stillframe.protocol.events import (
@@ -39,7 +40,7 @@ from stillframe.protocol.terms import Term, total
 @dataclass(frozen=True)
 class TidState:
     """`since` is where the view stands; `until` grows as the sources tell where they stand. `asked` are the
-    sources that have not told yet."""
+    sources that have not told yet. (`removed` is for the printed form, which asks for deletes first.)"""
 
     view: Plan
     since: tuple[Place, ...]
@@ -48,6 +49,7 @@ class TidState:
     asked: tuple[str, ...] = ()
     query: Query | None = None
     again: bool = False
+    removed: tuple[Plan, ...] = ()
 
     @property
     def idle(self) -> bool:
@@ -118,7 +120,9 @@ class Tid(Protocol[TidState]):
 
     def _install(self, state: TidState) -> tuple[TidState, tuple[Action, ...]]:
         assert state.query is not None
-        view = total((state.view, *state.query.answer))
+        return self._installed(state, total((state.view, *state.query.answer)))
+
+    def _installed(self, state: TidState, view: Plan) -> tuple[TidState, tuple[Action, ...]]:
         reached = tuple((source, dict(state.until)[source]) for source, _ in state.since)
         reflected = tuple(
             f"{source}#{number}"
@@ -132,6 +136,50 @@ class Tid(Protocol[TidState]):
         if state.again:
             return self._session(state)
         return TidState(state.view, state.since, state.session), ()
+
+
+class TidPublished(Tid):
+    """With ADD and DEL of figure 2 and the states of equations (2) and (3): a row that a session both
+    inserts and deletes is in both logs, and difference cut off at zero does not undo what it never had."""
+
+    name: ClassVar[str] = "tid-published"
+    summary: ClassVar[str] = "tid as printed: inserts and deletes apart, logs not netted, plain reads"
+
+    def claims(self, setting: Setting, *, coordinated: bool = False) -> str:
+        return "none"
+
+    def _compute(self, state: TidState) -> tuple[TidState, tuple[Action, ...]]:
+        if dict(state.until) == dict(state.since):
+            return self._idle(state)
+        return self._ask_side(state, "del")
+
+    def _ask_side(self, state: TidState, side: str) -> tuple[TidState, tuple[Action, ...]]:
+        query = begin(self.view, f"S{state.session}-{side}", self._terms(state))
+        if query.done:
+            return self._install(replace(state, query=query))
+        return replace(state, query=query), self._with_marks(state, query.asked, side)
+
+    def _terms(self, state: TidState) -> tuple[Term, ...]:
+        """One term for every set of slots that change together; the others are what neither came nor
+        went."""
+        moved = {source for source, mark in state.until if mark != dict(state.since)[source]}
+        slots = range(len(self.view.slots))
+        changing = [slot for slot in slots if self.view.slots[slot].source in moved]
+        sets = chain.from_iterable(combinations(changing, n) for n in range(1, len(changing) + 1))
+        kept, change = Moment.BEFORE, Moment.CHANGE
+        return tuple(Term((), 1, tuple(change if s in chosen else kept for s in slots)) for chosen in sets)
+
+    def _with_marks(self, state: TidState, asks: tuple[Ask, ...], side: str = "") -> tuple[Ask, ...]:
+        side = side or ("add" if state.removed else "del")
+        return tuple(replace(ask, side=side) for ask in super()._with_marks(state, asks))
+
+    def _install(self, state: TidState) -> tuple[TidState, tuple[Action, ...]]:
+        assert state.query is not None
+        if not state.removed:
+            removed = (total(state.query.answer),)
+            return self._ask_side(replace(state, query=None, removed=removed), "add")
+        view = total((Monus(state.view, state.removed[0]), *state.query.answer))
+        return self._installed(replace(state, removed=()), view)
 
 
 def _moment(slot: int, changed: int) -> Moment:

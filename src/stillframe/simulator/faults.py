@@ -14,16 +14,18 @@ every update that the installed view does not reflect is reported again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import chain, combinations
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from stillframe.algebra import Bag, Scan
 from stillframe.protocol.events import Ask, AskPosition, Notified
 from stillframe.simulator.history import signed
 from stillframe.simulator.scenario import Scenario, Update
 from stillframe.simulator.world import Queue, Simulation, Step, World
+
+T = TypeVar("T")
 
 READ_COMMITTED = "read-committed"
 
@@ -121,22 +123,32 @@ class FaultySimulation(Simulation):
         now = self.count(source, world.done)
         ask: Ask = self.messages[number]
         done = world._replace(rest=world.rest._replace(reading=_put(world.rest.reading, source, None)))
-        if ask.since is not None and now != began:
+        if now == began:
+            yield self._reply_with(done, source, number)
+            return
+        if ask.since is not None and not ask.side:
             # A read that names its states looks at the log before and after; if that moved, it reads again.
             yield self._begin(world, source, number, "begins again with")
             return
-        if ask.since is not None or now == began:
-            yield self._reply_with(done, source, number)
-            return
-        units = [(id, unit) for n in range(began + 1, now + 1) for id, unit in self._row_changes(source, n)]
-        for seen in chain.from_iterable(combinations(units, size) for size in range(len(units) + 1)):
-            change = [update for _, unit in seen for update in unit]
-            answer, size = self.answered(ask, self._mixed(began, change), now)
-            label = f"{self.sources.names[source]}: answers {self.name(number)} having seen "
-            label += ", ".join(id for id, _ in seen) or "nothing new"
-            yield Step(label, done._replace(up=_put(done.up, source, (*done.up[source], answer))), 1, size)
+        label = f"{self.sources.names[source]}: answers {self.name(number)} having seen "
+        changes = [unit for n in range(began + 1, now + 1) for unit in self._row_changes(source, n)]
+        for seen in _subsets(changes):
+            rows = self._mixed(began, [update for _, unit in seen for update in unit])
+            told = label + (", ".join(id for id, _ in seen) or "nothing new")
+            if ask.since is None or not ask.side:
+                yield self._mixed_reply(done, source, told, *self.answered(ask, rows, now))
+                continue
+            old = self.sources.updates_between(source, ask.since, began)
+            for logged in _subsets(changes):
+                log = [*old, *(update for _, unit in logged for update in unit)]
+                answer = self.answered(ask, self.sources.logged(ask, rows, log), now)
+                also = ", ".join(id for id, _ in logged) or "nothing new"
+                yield self._mixed_reply(done, source, f"{told}, and in the log {also}", *answer)
 
-    def _mixed(self, began: int, change: list[Update]):  # type: ignore[no-untyped-def]
+    def _mixed_reply(self, world: World, source: int, label: str, answer: int, size: int) -> Step:
+        return Step(label, world._replace(up=_put(world.up, source, (*world.up[source], answer))), 1, size)
+
+    def _mixed(self, began: int, change: list[Update]) -> Callable[[Scan], Bag]:
         def read(scan: Scan) -> Bag:
             seen = [signed(update) for update in change if update.relation == scan.relation]
             return sum(seen, self.sources.contents[scan.relation][began])
@@ -238,6 +250,10 @@ class FaultySimulation(Simulation):
         if isinstance(found, Ask | AskPosition):
             return found.id
         return found.transaction.id if isinstance(found, Notified) else f"the answer to {found.id}"
+
+
+def _subsets(items: list[T]) -> Iterator[tuple[T, ...]]:
+    return chain.from_iterable(combinations(items, size) for size in range(len(items) + 1))
 
 
 def _put(queues: tuple, place: int, value: object) -> tuple:  # type: ignore[type-arg]

@@ -4,13 +4,14 @@ transactions in one order. So a relation's content is known by the number of tra
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from stillframe.algebra import Bag, Scan
+from stillframe.algebra import Bag, Moment, Scan
 from stillframe.algebra.types import Type
 from stillframe.consistency import Course
-from stillframe.protocol.events import Notified, Place
+from stillframe.protocol.events import Ask, Notified, Place
 from stillframe.protocol.events import Transaction as Reported
 from stillframe.protocol.events import Update as ReportedUpdate
 from stillframe.simulator.bags import Bags
@@ -102,6 +103,34 @@ class Sources:
         name = self.names[source]
         return tuple(u for u in entry.transaction.updates if self.scenario.source_of(u.relation) == name)
 
+    def logged(
+        self, ask: Ask, present: Callable[[Scan], Bag], log: Sequence[Update]
+    ) -> Callable[[Scan], Bag]:
+        """What a question of one side reads: logged rows as they stand, and states computed from the present
+        one by undoing all that is logged since, then redoing the session (equations 2 and 3 of the
+        multi-source paper). `log` is what is seen of the log since the session began."""
+        assert ask.since is not None and ask.until is not None
+        source = self.numbers[ask.source]
+        session = self.updates_between(source, ask.since, ask.until)
+
+        def rows(relation: str, updates: Sequence[Update], insert: bool) -> Bag:
+            return Bag.of(u.row for u in updates if u.relation == relation and u.insert is insert)
+
+        def read(scan: Scan) -> Bag:
+            name = scan.relation
+            added, removed = rows(name, session, True), rows(name, session, False)
+            if scan.at is Moment.CHANGE:
+                return added if ask.side == "add" else removed
+            before = monus(present(scan), rows(name, log, True)) + rows(name, log, False)
+            after = monus(before, removed) + added
+            return monus(after, added)
+
+        return read
+
+    def updates_between(self, source: int, since: int, until: int) -> tuple[Update, ...]:
+        """What a source did after some of its transactions, up to others."""
+        return tuple(u for number in range(since + 1, until + 1) for u in self.updates_at(source, number))
+
     def reports(self, entry: int) -> tuple[tuple[int, Notified], ...]:
         """The messages an entry causes, by the source that sends them."""
         made = self.entries[entry]
@@ -136,6 +165,10 @@ class Sources:
             key = [relation.columns.index(column) for column in relation.key] or range(len(update.row))
             rows.add((update.relation, tuple(update.row[column] for column in key)))
         return rows
+
+
+def monus(left: Bag, right: Bag) -> Bag:
+    return Bag((row, count) for row, count in (left - right).items() if count > 0)
 
 
 def signed(update: Update) -> Bag:

@@ -268,6 +268,12 @@ class Simulation:
         if isinstance(ask, AskPosition):
             return self.messages.number(Positioned(ask.id, ask.source, count)), 0
 
+        if ask.side:
+            assert ask.since is not None
+            log = self.sources.updates_between(source, ask.since, count)
+            present = lambda scan: self.sources.contents[scan.relation][count]  # noqa: E731
+            return self.answered(ask, self.sources.logged(ask, present, log), count)
+
         def read(scan: Scan) -> Bag:
             states = self.sources.contents[scan.relation]
             if ask.since is None or ask.until is None:
