@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 from math import factorial, perm
 
@@ -36,10 +37,11 @@ def chain(relations: int) -> str:
     )
 
 
-def _rank(label: str) -> tuple[int, str]:
+def _rank(label: str) -> tuple[int, int]:
     """Updates first, then their reports in the order written, then answers."""
     kinds = (": U", ": receives U", ": receives the answer", ": answers")
-    return next((rank, label.split(kind)[1]) for rank, kind in enumerate(kinds) if kind in label)
+    kind = next(rank for rank, text in enumerate(kinds) if text in label)
+    return kind, int(re.findall(r"U(\d+)", label)[0])
 
 
 def compensating_queries(relations: int) -> int:
