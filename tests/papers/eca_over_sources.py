@@ -25,7 +25,7 @@ class OverSourcesState(EcaState):
 
 
 class EcaOverSources(Eca):
-    def check(self) -> None:
+    def check_view(self) -> None:
         pass
 
     def start(self) -> EcaState:
@@ -66,7 +66,7 @@ class EcaOverSources(Eca):
 
 
 class EcaKeyOverSources(EcaKeyPublished):
-    def check(self) -> None:
+    def check_view(self) -> None:
         self.need_keys(shown=True)
 
     def on_answer(self, state: EcaKeyState, event: Answered) -> tuple[EcaKeyState, tuple[Action, ...]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from enum import StrEnum
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -25,24 +25,38 @@ class Setting(StrEnum):
     GLOBAL_TRANSACTIONS = "global transactions"
 
 
+class Need(StrEnum):
+    """What a protocol may ask of a view or of its sources."""
+
+    ONE_SOURCE = "one source"
+    KEYS = "a key of every relation"
+    KEYS_SHOWN = "every key shown by the view"
+    ORDERED_CHANNELS = "ordered channels"
+    TRANSACTION_LOGS = "change logs with transaction ids"
+    NAMED_PARTS = "parts of global transactions name each other"
+
+
+OF_SOURCES = frozenset({Need.ORDERED_CHANNELS, Need.TRANSACTION_LOGS, Need.NAMED_PARTS})
+
+
 class Protocol(ABC, Generic[State]):
     """A pure state machine. `start` describes the initial state by plans over the relations themselves, read
     while nothing changes; `step` never reads a relation."""
 
     name: ClassVar[str]
     summary: ClassVar[str]
-    needs: ClassVar[tuple[str, ...]] = ()
+    needs: ClassVar[frozenset[Need]] = frozenset()
     parameters: ClassVar[Mapping[str, Any]] = {}
     numbered_answers: ClassVar[bool] = False
 
     def __init__(self, view: JoinView) -> None:
         self.view = view
         self.asked_view = view
-        self.check()
+        self.check_view()
+        self.prepare()
 
-    def check(self) -> None:
-        """Refuses a view this protocol cannot maintain; sets `asked_view`, the view in whose columns it
-        asks, where that is not the view itself."""
+    def prepare(self) -> None:
+        """Sets `asked_view`, the view in whose columns this protocol asks, where that is not the view."""
 
     @abstractmethod
     def claims(self, setting: Setting, *, coordinated: bool = False) -> str:
@@ -67,27 +81,25 @@ class Protocol(ABC, Generic[State]):
         """Whether something waits for time to pass."""
         return False
 
-    # What several protocols need.
-
-    def need_one_source(self) -> None:
-        if len(self.view.sources) > 1:
+    def check_view(self) -> None:
+        """Refuses a view that does not offer what this protocol needs."""
+        view = self.view
+        if Need.ONE_SOURCE in self.needs and len(view.sources) > 1:
             raise NotApplicable(
                 f"{self.name} is for views over one source",
-                detail=f"the view reads {', '.join(self.view.sources)}",
+                detail=f"the view reads {', '.join(view.sources)}",
                 hint="strobe and its kin maintain views over several sources",
                 code="NEEDS_ONE_SOURCE",
             )
-
-    def need_keys(self, *, shown: bool = False) -> None:
-        for number, slot in enumerate(self.view.slots):
-            if not slot.key:
+        for number, slot in enumerate(view.slots):
+            if self.needs & {Need.KEYS, Need.KEYS_SHOWN} and not slot.key:
                 raise NotApplicable(
                     f"{self.name} needs a key of every relation",
                     detail=f"{slot.relation} has none",
                     hint="declare a key, or use eca, lca, sc or tid",
                     code="NEEDS_KEY",
                 )
-            if shown and self.view.key_shown(number) is None:
+            if Need.KEYS_SHOWN in self.needs and view.key_shown(number) is None:
                 raise NotApplicable(
                     f"{self.name} needs the key of every relation in the view",
                     detail=f"the view does not show the key of {slot.relation}",
@@ -95,20 +107,29 @@ class Protocol(ABC, Generic[State]):
                     code="KEY_NOT_IN_VIEW",
                 )
 
+    @classmethod
+    def check_sources(cls, offered: Collection[Need]) -> None:
+        """Refuses sources that do not offer what this protocol needs."""
+        lacking = sorted((cls.needs & OF_SOURCES) - set(offered))
+        if lacking:
+            raise NotApplicable(
+                f"{cls.name} needs {lacking[0]}",
+                detail=f"the sources offer {', '.join(sorted(offered)) or 'none of what it needs'}",
+                hint="another algorithm may do with less: `tid` needs no ordered channels",
+                code="NEEDS_MORE_OF_SOURCES",
+            )
+
 
 class OneSource(Protocol[State]):
     """The ECA family: one source; a transaction update by update, as published, or whole with `batch`."""
 
-    needs: ClassVar[tuple[str, ...]] = ("one source", "ordered channels")
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.ONE_SOURCE, Need.ORDERED_CHANNELS})
     parameters: ClassVar[Mapping[str, Any]] = {"batch": False}
     level: ClassVar[str] = "strong"
 
     def __init__(self, view: JoinView, batch: bool = False) -> None:
         self.batch = batch
         super().__init__(view)
-
-    def check(self) -> None:
-        self.need_one_source()
 
     def claims(self, setting: Setting, *, coordinated: bool = False) -> str:
         split = setting in (Setting.LOCAL_TRANSACTIONS, Setting.GLOBAL_TRANSACTIONS) and not self.batch

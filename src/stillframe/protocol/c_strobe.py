@@ -49,8 +49,8 @@ class CStrobePublished(CStrobe):
     hides_columns: ClassVar[bool] = True
     any_earlier_delete: ClassVar[bool] = True
 
-    def check(self) -> None:
-        super().check()
+    def prepare(self) -> None:
+        super().prepare()
         if self.hides_columns:
             self.gathered = self.asked_view = self.keyed
 

@@ -23,7 +23,7 @@ from typing import Any, ClassVar
 
 from stillframe.algebra import Distinct, KeyDelete, Negate, Plan
 from stillframe.protocol.asking import Query, begin, proceed
-from stillframe.protocol.base import Protocol, Setting, unit_name
+from stillframe.protocol.base import Need, Protocol, Setting, unit_name
 from stillframe.protocol.events import (
     Action,
     Answered,
@@ -79,15 +79,14 @@ class CStrobeState:
 class CTStrobe(Protocol[CStrobeState]):
     name: ClassVar[str] = "c-t-strobe"
     summary: ClassVar[str] = "computes each transaction's own effect and installs one after the other"
-    needs: ClassVar[tuple[str, ...]] = ("ordered channels", "a key of every relation")
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.ORDERED_CHANNELS, Need.KEYS})
     parameters: ClassVar[Mapping[str, Any]] = {"k": 1}
 
     def __init__(self, view: JoinView, k: int = 1) -> None:
         self.period = k
         super().__init__(view)
 
-    def check(self) -> None:
-        self.need_keys()
+    def prepare(self) -> None:
         self.keyed = self.view.with_keys
         self.gathered = self.asked_view = self.keyed.with_everything
 

@@ -17,7 +17,7 @@ from typing import ClassVar
 
 from stillframe.algebra import Plan
 from stillframe.protocol.asking import route
-from stillframe.protocol.base import OneSource
+from stillframe.protocol.base import Need, OneSource
 from stillframe.protocol.events import Action, Answered, Ask, Install, Update
 from stillframe.protocol.keyed import (
     Deleted,
@@ -47,12 +47,8 @@ class EcaKeyState:
 class EcaKey(OneSource[EcaKeyState]):
     name: ClassVar[str] = "eca-key"
     summary: ClassVar[str] = "deletes by the keys in the view; asks about inserts, without compensation"
-    needs: ClassVar[tuple[str, ...]] = (*OneSource.needs, "every key shown by the view")
+    needs: ClassVar[frozenset[Need]] = OneSource.needs | {Need.KEYS_SHOWN}
     remembers_deletes: ClassVar[bool] = True
-
-    def check(self) -> None:
-        self.need_one_source()
-        self.need_keys(shown=True)
 
     def start(self) -> EcaKeyState:
         return EcaKeyState(self.view.plan, self.view.plan)

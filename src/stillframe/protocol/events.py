@@ -93,10 +93,12 @@ class AskPosition:
 
 @dataclass(frozen=True)
 class Install:
-    """The view readers see from now on, and the updates it newly reflects."""
+    """The view readers see from now on, and what it newly reflects: updates by their ids or, of a protocol
+    that goes by positions, transactions by their places."""
 
     view: Plan
-    reflects: tuple[str, ...]
+    updates: tuple[str, ...] = ()
+    places: tuple[Place, ...] = ()
 
 
 Action = Ask | AskPosition | Install

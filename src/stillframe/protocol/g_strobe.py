@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from stillframe.algebra import Plan
-from stillframe.protocol.base import Protocol, Setting
+from stillframe.protocol.base import Need, Protocol, Setting
 from stillframe.protocol.events import Action, Answered, Event, Notified, Place, Transaction
 from stillframe.protocol.strobe import Strobe, StrobeState
 from stillframe.protocol.t_strobe import TStrobe
@@ -56,15 +56,14 @@ class _Core(TStrobe):
 class GStrobe(Protocol[GStrobeState]):
     name: ClassVar[str] = "g-strobe"
     summary: ClassVar[str] = "t-strobe that shows global transactions whole or not at all"
-    needs: ClassVar[tuple[str, ...]] = (*TStrobe.needs, "parts of global transactions name each other")
+    needs: ClassVar[frozenset[Need]] = TStrobe.needs | {Need.NAMED_PARTS}
     numbered_answers: ClassVar[bool] = True
 
     def __init__(self, view: JoinView) -> None:
         super().__init__(view)
         self.core = _Core(view)
 
-    def check(self) -> None:
-        self.need_keys()
+    def prepare(self) -> None:
         self.asked_view = self.view.with_keys
 
     def claims(self, setting: Setting, *, coordinated: bool = False) -> str:
@@ -146,15 +145,14 @@ class GStrobePublished(Protocol[PublishedState]):
 
     name: ClassVar[str] = "g-strobe-published"
     summary: ClassVar[str] = "g-strobe as printed: three conditions on installing, none on processing"
-    needs: ClassVar[tuple[str, ...]] = GStrobe.needs
+    needs: ClassVar[frozenset[Need]] = GStrobe.needs
     only_recent: ClassVar[bool] = True
 
     def __init__(self, view: JoinView) -> None:
         super().__init__(view)
         self.core = _Core(view)
 
-    def check(self) -> None:
-        self.need_keys()
+    def prepare(self) -> None:
         self.asked_view = self.view.with_keys
 
     def claims(self, setting: Setting, *, coordinated: bool = False) -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from stillframe.errors import ProjectError
-from stillframe.protocol.base import Protocol
+from stillframe.protocol.base import OF_SOURCES, Need, Protocol
 from stillframe.protocol.basic import Basic
 from stillframe.protocol.c_strobe import CStrobe, CStrobePublished
 from stillframe.protocol.c_t_strobe import CTStrobe
@@ -37,8 +37,14 @@ ALGORITHMS: Mapping[str, type[Protocol[Any]]] = {each.name: each for each in _OU
 PUBLISHED: Mapping[str, type[Protocol[Any]]] = {each.name: each for each in _AS_PRINTED}
 
 
-def make(name: str, view: JoinView, parameters: Mapping[str, Any] | None = None) -> Protocol[Any]:
-    """The algorithm for a view; `NotApplicable` where it does not apply."""
+def make(
+    name: str,
+    view: JoinView,
+    parameters: Mapping[str, Any] | None = None,
+    *,
+    offered: Collection[Need] = OF_SOURCES,
+) -> Protocol[Any]:
+    """The algorithm for a view over sources that offer so much; `NotApplicable` where it does not apply."""
     every = {**ALGORITHMS, **PUBLISHED}
     if name not in every:
         raise ProjectError(f"no algorithm {name!r}", detail=f"there are: {', '.join(every)}", code="USAGE")
@@ -50,4 +56,5 @@ def make(name: str, view: JoinView, parameters: Mapping[str, Any] | None = None)
         raise ProjectError(
             f"{name} has no parameter {unknown[0]!r}", detail=f"its parameters: {known}", code="USAGE"
         )
+    algorithm.check_sources(offered)
     return algorithm(view, **given)

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 from stillframe.algebra import Plan
 from stillframe.protocol.asking import Query, begin, proceed
-from stillframe.protocol.base import Protocol, Setting
+from stillframe.protocol.base import Need, Protocol, Setting
 from stillframe.protocol.events import Action, Answered, Event, Install, Notified, Tick
 from stillframe.protocol.terms import Term, total
 from stillframe.protocol.view import JoinView
@@ -32,15 +32,12 @@ class RvState:
 class Rv(Protocol[RvState]):
     name: ClassVar[str] = "rv"
     summary: ClassVar[str] = "recomputes the whole view at its source after every s updates"
-    needs: ClassVar[tuple[str, ...]] = ("one source", "ordered channels")
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.ONE_SOURCE, Need.ORDERED_CHANNELS})
     parameters: ClassVar[Mapping[str, Any]] = {"s": 1}
 
     def __init__(self, view: JoinView, s: int = 1) -> None:
         self.period = s
         super().__init__(view)
-
-    def check(self) -> None:
-        self.need_one_source()
 
     def claims(self, setting: Setting, *, coordinated: bool = False) -> str:
         return "strong"

@@ -13,7 +13,7 @@ from typing import ClassVar
 
 from stillframe.algebra import Plan, Scan
 from stillframe.algebra.plan import map_scans
-from stillframe.protocol.base import Protocol, Setting, changes_of
+from stillframe.protocol.base import Need, Protocol, Setting, changes_of
 from stillframe.protocol.events import Action, Event, Install, Notified
 from stillframe.protocol.terms import Term, difference, term_plan, total
 
@@ -27,7 +27,7 @@ class ScState:
 class Sc(Protocol[ScState]):
     name: ClassVar[str] = "sc"
     summary: ClassVar[str] = "keeps copies of the relations and asks nobody"
-    needs: ClassVar[tuple[str, ...]] = ("ordered channels",)
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.ORDERED_CHANNELS})
 
     def claims(self, setting: Setting, *, coordinated: bool = False) -> str:
         if setting is not Setting.GLOBAL_TRANSACTIONS:

@@ -16,7 +16,7 @@ from typing import ClassVar
 
 from stillframe.algebra import Plan
 from stillframe.protocol.asking import Query, begin, proceed
-from stillframe.protocol.base import Protocol, Setting, one_by_one, unit_name
+from stillframe.protocol.base import Need, Protocol, Setting, one_by_one, unit_name
 from stillframe.protocol.events import Action, Answered, Event, Install, Notified, Transaction, Update
 from stillframe.protocol.keyed import (
     Deleted,
@@ -50,10 +50,9 @@ class StrobeState:
 class Strobe(Protocol[StrobeState]):
     name: ClassVar[str] = "strobe"
     summary: ClassVar[str] = "deletes by key, asks source after source about inserts, installs when quiet"
-    needs: ClassVar[tuple[str, ...]] = ("ordered channels", "a key of every relation")
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.ORDERED_CHANNELS, Need.KEYS})
 
-    def check(self) -> None:
-        self.need_keys()
+    def prepare(self) -> None:
         self.keyed = self.asked_view = self.view.with_keys
 
     def claims(self, setting: Setting, *, coordinated: bool = False) -> str:

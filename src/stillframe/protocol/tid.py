@@ -21,7 +21,7 @@ from typing import ClassVar
 
 from stillframe.algebra import Moment, Monus, Plan
 from stillframe.protocol.asking import Query, begin, proceed
-from stillframe.protocol.base import Protocol, Setting
+from stillframe.protocol.base import Need, Protocol, Setting
 from stillframe.protocol.events import (
     Action,
     Answered,
@@ -59,7 +59,7 @@ class TidState:
 class Tid(Protocol[TidState]):
     name: ClassVar[str] = "tid"
     summary: ClassVar[str] = "fixes two states of every source and computes the change between them"
-    needs: ClassVar[tuple[str, ...]] = ("change logs with transaction ids",)
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.TRANSACTION_LOGS})
 
     def claims(self, setting: Setting, *, coordinated: bool = False) -> str:
         return "weak" if setting is Setting.GLOBAL_TRANSACTIONS else "strong"
@@ -125,12 +125,12 @@ class Tid(Protocol[TidState]):
     def _installed(self, state: TidState, view: Plan) -> tuple[TidState, tuple[Action, ...]]:
         reached = tuple((source, dict(state.until)[source]) for source, _ in state.since)
         reflected = tuple(
-            f"{source}#{number}"
+            (source, number)
             for source, before in state.since
             for number in range(before + 1, dict(reached)[source] + 1)
         )
         state, asks = self._idle(replace(state, view=view, since=reached))
-        return state, (Install(view, reflected), *asks)
+        return state, (Install(view, places=reflected), *asks)
 
     def _idle(self, state: TidState) -> tuple[TidState, tuple[Action, ...]]:
         if state.again:

@@ -23,7 +23,7 @@ from stillframe.algebra import Bag, Scan
 from stillframe.protocol.events import Ask, AskPosition, Notified
 from stillframe.simulator.history import signed
 from stillframe.simulator.scenario import Scenario, Update
-from stillframe.simulator.world import Queue, Simulation, Step, World
+from stillframe.simulator.world import Queue, Reflected, Simulation, Step, World
 
 T = TypeVar("T")
 
@@ -38,7 +38,7 @@ class Rest(NamedTuple):
     repeats: tuple[int, ...]
     crashes: int
     lost: bool
-    reflected: frozenset[str]
+    reflected: frozenset[Reflected]
     unsent: tuple[Queue, ...]
     reading: tuple[tuple[int, int] | None, ...]
 
@@ -182,7 +182,7 @@ class FaultySimulation(Simulation):
                 reflected = self.reaction(world.state, queue[place]).reflects
                 yield self._reflecting(step, reflected)
 
-    def _reflecting(self, step: Step, reflected: frozenset[str]) -> Step:
+    def _reflecting(self, step: Step, reflected: frozenset[Reflected]) -> Step:
         rest = step.world.rest
         if not rest.crashes or not reflected:
             return step
@@ -238,9 +238,9 @@ class FaultySimulation(Simulation):
                     again += [self.messages.number(left)] if left else []
         return tuple(again)
 
-    def _left(self, report: Notified, reflected: frozenset[str]) -> Notified | None:
+    def _left(self, report: Notified, reflected: frozenset[Reflected]) -> Notified | None:
         transaction = report.transaction
-        if all(f"{source}#{number}" in reflected for source, number in transaction.places):
+        if reflected.issuperset(transaction.places):
             return None
         updates = tuple(update for update in transaction.updates if update.id not in reflected)
         return Notified(replace(transaction, updates=updates)) if updates else None

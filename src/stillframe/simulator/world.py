@@ -23,6 +23,7 @@ from stillframe.protocol.events import (
     Event,
     Install,
     Notified,
+    Place,
     Positioned,
     Tick,
 )
@@ -33,6 +34,7 @@ from stillframe.simulator.scenario import Scenario
 
 T = TypeVar("T")
 Queue = tuple[int, ...]
+Reflected = str | Place  # an update by its id, or a transaction by its place
 
 
 class World(NamedTuple):
@@ -84,7 +86,7 @@ class Reaction(NamedTuple):
     state: int
     sends: tuple[tuple[int, int], ...]  # (source, message)
     shows: tuple[int, ...]  # bags
-    reflects: frozenset[str]
+    reflects: frozenset[Reflected]
 
 
 class Simulation:
@@ -220,12 +222,12 @@ class Simulation:
 
     def _react(self, number: int, event: Event) -> Reaction:
         state, actions = self.step(self.states[number], event)
-        sends, shows, reflects = [], [], set[str]()
+        sends, shows, reflects = [], [], set[Reflected]()
         for action in actions:
             match action:
-                case Install(view, updates):
+                case Install(view, updates, places):
                     shows.append(self.bags.number_of(view))
-                    reflects.update(updates)
+                    reflects.update(updates, places)
                 case Ask(_, source) | AskPosition(_, source):
                     sends.append((self.sources.numbers[source], self.messages.number(action)))
         return Reaction(self.states.number(state), tuple(sends), tuple(shows), frozenset(reflects))
