@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from stillframe.algebra import Plan
+from stillframe.protocol import Need
 from stillframe.protocol.asking import Query, begin, proceed
 from stillframe.protocol.base import changes_of
 from stillframe.protocol.eca import Eca, EcaState
@@ -66,8 +67,7 @@ class EcaOverSources(Eca):
 
 
 class EcaKeyOverSources(EcaKeyPublished):
-    def check_view(self) -> None:
-        self.need_keys(shown=True)
+    needs = frozenset({Need.ORDERED_CHANNELS, Need.KEYS_SHOWN})
 
     def on_answer(self, state: EcaKeyState, event: Answered) -> tuple[EcaKeyState, tuple[Action, ...]]:
         sent = next(sent for sent in state.unanswered if sent.ask.id == event.id)
