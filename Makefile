@@ -33,6 +33,7 @@ test-long: setup lint
 
 bench: setup
 	$(BIN)/python -m benchmarks.refresh
+	$(BIN)/python -m benchmarks.explore
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache

@@ -5,7 +5,7 @@ Promises  strong consistency: an answer is the view of one state of the source, 
 Invariant the view is the answer to the last query answered.
 
 The text counts updates and never looks at a last, incomplete group of them, so the view need not converge.
-Ours also asks when time passes and updates have gone uncounted for.
+Ours also asks when time passes and some were received that no answer has shown.
 """
 
 from __future__ import annotations
@@ -24,9 +24,13 @@ from stillframe.protocol.view import JoinView
 
 @dataclass(frozen=True)
 class RvState:
+    """`count` updates were received since the last query was sent; `received` are all that no answer has
+    shown yet."""
+
     view: Plan
-    uncounted: tuple[str, ...] = ()
-    pending: tuple[tuple[Query, tuple[str, ...]], ...] = ()
+    count: int = 0
+    received: tuple[str, ...] = ()
+    pending: tuple[Query, ...] = ()
 
 
 class Rv(Protocol[RvState]):
@@ -52,15 +56,16 @@ class Rv(Protocol[RvState]):
         return state.view
 
     def unfinished(self, state: RvState) -> bool:
-        return bool(state.uncounted)
+        return bool(state.received)
 
     def step(self, state: RvState, event: Event) -> tuple[RvState, tuple[Action, ...]]:
         match event:
             case Notified(transaction):
                 actions: tuple[Action, ...] = ()
                 for update in transaction.updates:
-                    state = replace(state, uncounted=(*state.uncounted, update.id))
-                    if len(state.uncounted) >= self.period:
+                    received = (*state.received, update.id)
+                    state = replace(state, count=state.count + 1, received=received)
+                    if state.count >= self.period:
                         state, asked = self._recompute(state)
                         actions += asked
                 return state, actions
@@ -71,20 +76,16 @@ class Rv(Protocol[RvState]):
         return state, ()
 
     def _recompute(self, state: RvState) -> tuple[RvState, tuple[Action, ...]]:
-        query = begin(self.view, f"Q[{state.uncounted[-1]}]", (Term(),))
-        pending = (*state.pending, (query, state.uncounted))
-        return replace(state, uncounted=(), pending=pending), query.asked
+        query = begin(self.view, f"Q[{state.received[-1]}]", (Term(),))
+        return replace(state, count=0, pending=(*state.pending, query)), query.asked
 
     def _answer(self, state: RvState, event: Answered) -> tuple[RvState, tuple[Action, ...]]:
-        for query, updates in state.pending:
-            if not query.awaits(event):
-                continue
-            after, asks = proceed(self.view, query, event)
-            rest = tuple(entry for entry in state.pending if entry[0] is not query)
-            if not after.done:
-                return replace(state, pending=(*rest, (after, updates))), asks
-            view = total(after.answer)
-            return replace(state, view=view, pending=rest), (Install(view, updates),)
+        """The channel is ordered: what was received before an answer, and nothing else, is in it."""
+        for query in state.pending:
+            if query.awaits(event):
+                view = total(proceed(self.view, query, event)[0].answer)
+                rest = tuple(other for other in state.pending if other is not query)
+                return replace(state, view=view, received=(), pending=rest), (Install(view, state.received),)
         return state, ()
 
 

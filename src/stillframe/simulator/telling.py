@@ -43,7 +43,7 @@ view: SELECT r1.A, r1.B, r2.C, r3.D FROM r1 JOIN r2 ON r1.B = r2.B JOIN r3 ON r2
 updates: ["insert r2 [2, 3]", "delete r1 [1, 2]"]
 """,
     """
-name: three sources, three inserts
+name: three sources, three updates
 relations:
   r1: {source: x, columns: [A, B], key: [A], rows: [[1, 2]]}
   r2: {source: y, columns: [B, C], key: [B], rows: []}

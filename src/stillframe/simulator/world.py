@@ -85,8 +85,11 @@ class Reaction(NamedTuple):
 
     state: int
     sends: tuple[tuple[int, int], ...]  # (source, message)
-    shows: tuple[int, ...]  # bags
-    reflects: frozenset[Reflected]
+    shows: tuple[tuple[int, frozenset[Reflected]], ...]  # (bag, what it newly reflects)
+
+    @property
+    def reflects(self) -> frozenset[Reflected]:
+        return frozenset[Reflected]().union(*(newly for _, newly in self.shows))
 
 
 class Simulation:
@@ -209,7 +212,7 @@ class Simulation:
                 queues[source] = (*queues[source], ask)
             down = tuple(queues)
         views = world.views
-        for bag in reaction.shows:
+        for bag, _ in reaction.shows:
             if self.histories[views][1] != bag:
                 views = self.histories.number((views, bag))
         return world._replace(down=down, state=reaction.state, views=views), len(reaction.sends)
@@ -222,15 +225,14 @@ class Simulation:
 
     def _react(self, number: int, event: Event) -> Reaction:
         state, actions = self.step(self.states[number], event)
-        sends, shows, reflects = [], [], set[Reflected]()
+        sends, shows = [], []
         for action in actions:
             match action:
                 case Install(view, updates, places):
-                    shows.append(self.bags.number_of(view))
-                    reflects.update(updates, places)
+                    shows.append((self.bags.number_of(view), frozenset[Reflected]([*updates, *places])))
                 case Ask(_, source) | AskPosition(_, source):
                     sends.append((self.sources.numbers[source], self.messages.number(action)))
-        return Reaction(self.states.number(state), tuple(sends), tuple(shows), frozenset(reflects))
+        return Reaction(self.states.number(state), tuple(sends), tuple(shows))
 
     def step(self, state: Any, event: Event) -> tuple[Any, list[Action]]:
         """One step of the protocol with everything evaluated. A question about no rows is answered here."""
