@@ -5,7 +5,9 @@ Assumes   one source, ordered channels. No key is needed; the more keys the view
 Promises  strong consistency for single updates; for transactions too, with `batch`; else convergence.
 
 Local updates. (1) A delete from a relation whose key the view shows: the rows that leave the view are those
-that show the key, whatever the other relations hold. (2) Any update that leaves no relation to read.
+that show the key, whatever the other relations hold. (2) Any update that leaves no relation to read. (3) An
+update of rows that the view's conditions on their relation alone reject: it changes nothing, and a question
+about no rows is not sent.
 
 Order. Let D be the key-delete of a local delete U of a row with key t, and Q a query pending when U arrives.
 D is linear, and every row of Q[after U] - Q[before U] has t in U's slot, so D of it is nothing:
@@ -24,7 +26,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from stillframe.algebra import Plan
+from stillframe.algebra import Filter, Plan
+from stillframe.algebra.scalar import shift
 from stillframe.protocol.base import OneSource, changes_of
 from stillframe.protocol.events import Action, Answered, Ask, Install, Update
 from stillframe.protocol.keyed import Deleted, key_delete, key_delete_all
@@ -87,7 +90,7 @@ class EcaLocal(OneSource[EcaLocalState]):
     def _compensated(
         self, state: EcaLocalState, unit: tuple[Update, ...], name: str
     ) -> tuple[EcaLocalState, tuple[Ask, ...]]:
-        changes = changes_of(unit)
+        changes = {name: self._relevant(name, rows) for name, rows in changes_of(unit).items()}
         by_deletes: dict[tuple[Deleted, ...], list[Term]] = {(): list(difference(self.view, Term(), changes))}
         for sent in state.unanswered:
             for question, carried in zip(sent.ask.questions, sent.deletes, strict=True):
@@ -109,6 +112,16 @@ class EcaLocal(OneSource[EcaLocalState]):
             return state, ()
         ask = Ask(f"Q[{name}].{self.view.sources[0]}", self.view.sources[0], tuple(questions))
         return replace(state, unanswered=(*state.unanswered, Sent(ask, tuple(deletes)))), (ask,)
+
+    def _relevant(self, relation: str, rows: Plan) -> Plan:
+        """The rows that can be in the view at all, judged by themselves."""
+        slots = self.view.slots_reading(relation)
+        if len(slots) != 1:
+            return rows
+        for condition, read in self.view.conditions_on:
+            if read == {slots[0]}:
+                rows = Filter(rows, shift(condition, -self.view.offsets[slots[0]]))
+        return rows
 
     def on_answer(self, state: EcaLocalState, event: Answered) -> tuple[EcaLocalState, tuple[Action, ...]]:
         for sent in state.unanswered:
