@@ -65,6 +65,22 @@ def _positive(text: str) -> float:
     return number
 
 
+def _schedules(text: str) -> int | None:
+    """How many random schedules; None for every schedule."""
+    if text == "exhaustive":
+        return None
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError("`exhaustive`, or a number from 1, is needed")
+    return int(text)
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    words = [word.strip() for word in text.split(",")]
+    if not all(word.isdecimal() and int(word) for word in words):
+        raise argparse.ArgumentTypeError("numbers from 1, with commas between them, are needed")
+    return tuple(sorted({int(word) for word in words}))
+
+
 def parser() -> argparse.ArgumentParser:
     shape = argparse.RawDescriptionHelpFormatter
     top = _Parser(
@@ -177,4 +193,47 @@ def parser() -> argparse.ArgumentParser:
 
     add = verb("vacuum", "remove frames older than the retention", "stillframe vacuum --retention 7d")
     add("--retention", metavar="TIME", help="keep frames younger than this (the project's, or 24h)")
+
+    add = verb(
+        "simulate",
+        "try maintenance algorithms on a scenario, in every order of events, and say how consistent each is",
+        "stillframe simulate examples/scenarios/deletion-anomaly.yml --algorithm basic,strobe",
+        project=False,
+    )
+    add("files", nargs="+", metavar="FILE", help="scenarios; docs/simulator.md says how to write one")
+    add("--algorithm", default="all", metavar="NAME,…", help="which ones (all); named ones are explained")
+    add(
+        "--schedules",
+        type=_schedules,
+        default=None,
+        metavar="exhaustive|N",
+        help="every schedule, or N random ones (exhaustive)",
+    )
+    add("--seed", type=int, default=0, metavar="S", help="which random ones (0)")
+    add("--schedule", metavar="FILE", help="replay a schedule that was printed, step by step")
+    add("--view", metavar="NAME", help="only this view of the scenario (all)")
+    add("--worlds", type=_count, default=1_000_000, metavar="N", help="give up beyond so many (1000000)")
+
+    add = verb(
+        "spectrum",
+        "derive how consistent each maintenance algorithm is in each setting, next to what its paper says",
+        "stillframe spectrum --svg spectrum.svg --witnesses witnesses",
+        project=False,
+    )
+    scenarios = "random scenarios for each setting, besides the few that are always there (12)"
+    add("--scenarios", type=_count, default=12, metavar="N", help=scenarios)
+    add("--seed", type=int, default=0, metavar="S", help="which random ones (0)")
+    add("--svg", metavar="FILE", help="draw it into a file")
+    add("--witnesses", metavar="DIR", help="write each cell's scenario and breaking schedule, to replay")
+
+    add = verb(
+        "costs",
+        "count messages, bytes and reads of the maintenance algorithms, next to their papers' formulas",
+        "stillframe costs --svg drawings",
+        project=False,
+    )
+    add("--k", type=_numbers, metavar="N,…", help="numbers of updates (3,6,12,30,60,100)")
+    add("--c", type=_numbers, metavar="N,…", help="rows of a relation, in figure 6.2 (4,12,20,40,60,100)")
+    add("--seed", type=int, default=0, metavar="S", help="which random relations (0)")
+    add("--svg", metavar="DIR", help="draw the figures into a folder")
     return top

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
-from stillframe.cli import demo, maintaining, planning, reading, scaffold
+from stillframe.cli import costs, demo, maintaining, planning, reading, scaffold, simulate, spectrum
 from stillframe.cli.arguments import parser
 from stillframe.cli.output import Output
 from stillframe.errors import StillframeError
@@ -77,6 +77,12 @@ def _dispatch(options: argparse.Namespace, output: Output) -> int:
         return scaffold.init(options, output)
     if options.verb == "demo":
         return demo.demo(options, output)
+    if options.verb == "simulate":
+        return simulate.simulate_verb(options, output)
+    if options.verb == "spectrum":
+        return spectrum.spectrum(options, output)
+    if options.verb == "costs":
+        return costs.costs(options, output)
     with open_project(getattr(options, "project", ".")) as warehouse:
         return WITH_PROJECT[options.verb](warehouse, options, output)
 

@@ -31,7 +31,7 @@ class Query:
         return not self.asked
 
     def awaits(self, event: Answered) -> bool:
-        return any(ask.id == event.id for ask in self.asked)
+        return any(ask.is_answered_by(event) for ask in self.asked)
 
 
 def begin(view: JoinView, id: str, terms: Iterable[Term]) -> Query:
@@ -42,7 +42,7 @@ def begin(view: JoinView, id: str, terms: Iterable[Term]) -> Query:
 
 def proceed(view: JoinView, query: Query, event: Answered) -> tuple[Query, tuple[Ask, ...]]:
     """The query after one answer, and what must be asked next."""
-    answered = next(ask for ask in query.asked if ask.id == event.id)
+    answered = next(ask for ask in query.asked if ask.is_answered_by(event))
     rows, terms = list[Plan](), list[Term]()
     for question, answer in zip(answered.questions, event.answers, strict=True):
         if frozenset(question.covers) == view.everything:
@@ -77,13 +77,16 @@ def route(view: JoinView, id: str, terms: Iterable[Term]) -> tuple[tuple[Ask, ..
 
 def next_source(view: JoinView, term: Term) -> tuple[str, tuple[int, ...]]:
     """Where a term goes next, and the slots it binds after that: a source with a relation that can be joined
-    to what is known, and there all relations that can. A change in a log is where a term begins."""
+    to what is known, and there all relations that can; at the last source, all that are left, so that a query
+    of one source is one question. A change in a log is where a term begins."""
     free = free_slots(view, term)
     changes = [slot for slot in sorted(free) if term.at and term.at[slot] == Moment.CHANGE]
     known = term.bound
     reachable = changes or [slot for slot in sorted(free) if known and _joins(view, slot, known)]
     source = view.slots[min(reachable or free)].source
     here = {slot for slot in free if view.slots[slot].source == source}
+    if here == free:
+        return source, tuple(sorted(view.everything))
     covered = known | ({min(reachable)} if reachable else {min(here)})
     while more := {slot for slot in here - covered if _joins(view, slot, covered)}:
         covered |= more

@@ -89,7 +89,7 @@ class EcaKey(OneSource[EcaKeyState]):
 
     def on_answer(self, state: EcaKeyState, event: Answered) -> tuple[EcaKeyState, tuple[Action, ...]]:
         for sent in state.unanswered:
-            if sent.ask.id == event.id:
+            if sent.ask.is_answered_by(event):
                 rows = tuple(key_delete_all(self.view, rows, sent.deletes) for rows in event.answers)
                 rest = tuple(other for other in state.unanswered if other is not sent)
                 return self.settle(replace(state, collect=add_new(state.collect, rows), unanswered=rest))

@@ -125,7 +125,7 @@ class EcaLocal(OneSource[EcaLocalState]):
 
     def on_answer(self, state: EcaLocalState, event: Answered) -> tuple[EcaLocalState, tuple[Action, ...]]:
         for sent in state.unanswered:
-            if sent.ask.id == event.id:
+            if sent.ask.is_answered_by(event):
                 rows = [
                     key_delete_all(self.view, answer, carried)
                     for answer, carried in zip(event.answers, sent.deletes, strict=True)

@@ -84,6 +84,10 @@ class Ask:
     until: int | None = None
     side: str = ""
 
+    def is_answered_by(self, event: Answered) -> bool:
+        """A channel that repeats messages may bring answers to other questions under the same name."""
+        return self.id == event.id and len(self.questions) == len(event.answers)
+
 
 @dataclass(frozen=True)
 class AskPosition:

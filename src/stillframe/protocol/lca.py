@@ -91,13 +91,14 @@ class Lca(OneSource[LcaState]):
         return state, (ask, *installed)
 
     def on_answer(self, state: LcaState, event: Answered) -> tuple[LcaState, tuple[Action, ...]]:
-        answered = [sent for sent in state.unanswered if sent.ask.id == event.id]
-        effects = state.effects
-        for sent in answered:
-            for owner, rows in zip(sent.owners, event.answers, strict=True):
-                effects = _add(effects, owner, (rows,))
-        unanswered = tuple(sent for sent in state.unanswered if sent.ask.id != event.id)
-        return self.settle(replace(state, effects=effects, unanswered=unanswered))
+        for sent in state.unanswered:
+            if sent.ask.is_answered_by(event):
+                effects = state.effects
+                for owner, rows in zip(sent.owners, event.answers, strict=True):
+                    effects = _add(effects, owner, (rows,))
+                rest = tuple(other for other in state.unanswered if other is not sent)
+                return self.settle(replace(state, effects=effects, unanswered=rest))
+        return state, ()
 
     def settle(self, state: LcaState) -> tuple[LcaState, tuple[Action, ...]]:
         """Applies the effects that are known, first to last, up to the first that is not."""

@@ -56,5 +56,14 @@ def make(
         raise ProjectError(
             f"{name} has no parameter {unknown[0]!r}", detail=f"its parameters: {known}", code="USAGE"
         )
+    for option, value in given.items():
+        _check_parameter(name, option, value, algorithm.parameters[option])
     algorithm.check_sources(offered)
     return algorithm(view, **given)
+
+
+def _check_parameter(name: str, option: str, value: Any, default: Any) -> None:
+    wanted = "true or false" if isinstance(default, bool) else "a whole number from 1"
+    fits = type(value) is type(default) and (isinstance(value, bool) or value >= 1)
+    if not fits:
+        raise ProjectError(f"{option} of {name} is {wanted}, not {value!r}", code="USAGE")

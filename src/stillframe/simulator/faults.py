@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from itertools import chain, combinations
+from itertools import chain, combinations, pairwise
 from typing import NamedTuple, TypeVar
 
 from stillframe.algebra import Bag, Scan
@@ -43,6 +43,14 @@ class Rest(NamedTuple):
     reading: tuple[tuple[int, int] | None, ...]
 
 
+class RowChange(NamedTuple):
+    """What a transaction did to one row."""
+
+    id: str
+    row: object
+    updates: tuple[Update, ...]
+
+
 def faulty(scenario: Scenario) -> bool:
     return bool(scenario.crashes or any(scenario.channels.values()) or any(scenario.isolation.values()))
 
@@ -65,7 +73,7 @@ class FaultySimulation(Simulation):
 
     def steps(self, world: World) -> list[Step]:
         found = [*super().steps(world), *self._report(world), *self._channels(world), *self._crash(world)]
-        return list({step.label: step for step in found}.values())
+        return list(_told_apart(found))
 
     def _busy(self, world: World) -> bool:
         return super()._busy(world) or any(world.rest.unsent) or any(world.rest.reading)
@@ -131,18 +139,20 @@ class FaultySimulation(Simulation):
             yield self._begin(world, source, number, "begins again with")
             return
         label = f"{self.sources.names[source]}: answers {self.name(number)} having seen "
-        changes = [unit for n in range(began + 1, now + 1) for unit in self._row_changes(source, n)]
+        changes = [change for n in range(began + 1, now + 1) for change in self._row_changes(source, n)]
         for seen in _subsets(changes):
-            rows = self._mixed(began, [update for _, unit in seen for update in unit])
-            told = label + (", ".join(id for id, _ in seen) or "nothing new")
+            if not _in_order(seen, changes):
+                continue
+            rows = self._mixed(began, [update for change in seen for update in change.updates])
+            told = label + (", ".join(change.id for change in seen) or "nothing new")
             if ask.since is None or not ask.side:
                 yield self._mixed_reply(done, source, told, *self.answered(ask, rows, now))
                 continue
             old = self.sources.updates_between(source, ask.since, began)
             for logged in _subsets(changes):
-                log = [*old, *(update for _, unit in logged for update in unit)]
+                log = [*old, *(update for change in logged for update in change.updates)]
                 answer = self.answered(ask, self.sources.logged(ask, rows, log), now)
-                also = ", ".join(id for id, _ in logged) or "nothing new"
+                also = ", ".join(change.id for change in logged) or "nothing new"
                 yield self._mixed_reply(done, source, f"{told}, and in the log {also}", *answer)
 
     def _mixed_reply(self, world: World, source: int, label: str, answer: int, size: int) -> Step:
@@ -155,22 +165,21 @@ class FaultySimulation(Simulation):
 
         return read
 
-    def _row_changes(self, source: int, number: int) -> list[tuple[str, tuple[Update, ...]]]:
+    def _row_changes(self, source: int, number: int) -> list[RowChange]:
         """What one transaction did to single rows: a delete and an insert under one key are one change."""
         entry = self.sources.at_source[source][number - 1]
-        ids = self.sources.update_ids[entry]
+        found: dict[object, RowChange] = {}
         updates = self.sources.entries[entry].transaction.updates
-        units: dict[object, tuple[str, tuple[Update, ...]]] = {}
-        for id, update in zip(ids, updates, strict=True):
+        for id, update in zip(self.sources.update_ids[entry], updates, strict=True):
             relation = self.scenario.relation(update.relation)
             if relation.source != self.sources.names[source]:
                 continue
             key = tuple(update.row[relation.columns.index(column)] for column in relation.key)
-            known = units.get((relation.name, key)) if key else None
-            units[(relation.name, key) if key else id] = (
-                (known[0], (*known[1], update)) if known else (id, (update,))
-            )
-        return list(units.values())
+            row = (relation.name, key or update.row)
+            known = found.get(row if key else id)
+            earlier = known.updates if known else ()
+            found[row if key else id] = RowChange(known.id if known else id, row, (*earlier, update))
+        return list(found.values())
 
     # Channels.
 
@@ -250,6 +259,25 @@ class FaultySimulation(Simulation):
         if isinstance(found, Ask | AskPosition):
             return found.id
         return found.transaction.id if isinstance(found, Notified) else f"the answer to {found.id}"
+
+
+def _in_order(seen: tuple[RowChange, ...], changes: list[RowChange]) -> bool:
+    """Of each row, what is seen comes first: nobody sees a change of a row without those before it."""
+    for row in {change.row for change in changes}:
+        of_row = [change in seen for change in changes if change.row == row]
+        if any(later and not earlier for earlier, later in pairwise(of_row)):
+            return False
+    return True
+
+
+def _told_apart(steps: list[Step]) -> Iterator[Step]:
+    """Steps that differ have labels that differ; of equal ones, one."""
+    known: dict[str, list[World]] = {}
+    for step in steps:
+        worlds = known.setdefault(step.label, [])
+        if step.world not in worlds:
+            worlds.append(step.world)
+            yield step if len(worlds) == 1 else step._replace(label=f"{step.label} ({len(worlds)})")
 
 
 def _subsets(items: list[T]) -> Iterator[tuple[T, ...]]:

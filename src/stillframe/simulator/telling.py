@@ -26,6 +26,15 @@ view: SELECT r1.A, r2.C FROM r1 JOIN r2 ON r1.B = r2.B
 updates: ["delete r1 [1, 2]", "delete r2 [2, 3]"]
 """,
     """
+name: a product without a condition
+relations:
+  r1: {source: x, columns: [A], key: [A], rows: []}
+  r2: {source: x, columns: [B], key: [B], rows: [[1]]}
+  r3: {source: x, columns: [C], key: [C], rows: [[1]]}
+view: SELECT r1.A, r2.B, r3.C FROM r1 CROSS JOIN r2 CROSS JOIN r3
+updates: ["insert r1 [1]", "delete r2 [1]"]
+""",
+    """
 name: inserted, then deleted
 relations:
   r1: {source: x, columns: [A, B], key: [A], rows: []}
@@ -94,6 +103,30 @@ view: SELECT r1.A, r1.B, r2.C FROM r1 JOIN r2 ON r1.B = r2.B
 updates:
   - {global: g1, updates: ["insert r2 [2, 3]", "delete r1 [1, 2]"]}
   - insert r1 [4, 2]
+""",
+    """
+name: two inserts on their way at once
+relations:
+  r1: {source: x, columns: [A, B], key: [A], rows: []}
+  r2: {source: y, columns: [B, C], key: [B], rows: [[2, 3]]}
+view: SELECT r1.A, r1.B, r2.C FROM r1 JOIN r2 ON r1.B = r2.B
+updates: ["insert r1 [1, 2]", "insert r1 [4, 2]"]
+""",
+    """
+name: a transaction and an update after it
+relations:
+  r1: {source: x, columns: [A, B], key: [A], rows: [[1, 2]]}
+  r2: {source: x, columns: [B, C], key: [B], rows: [[2, 3]]}
+view: SELECT r1.A, r1.B, r2.C FROM r1 JOIN r2 ON r1.B = r2.B
+updates: [["delete r1 [1, 2]", "insert r1 [4, 2]"], "insert r1 [5, 2]"]
+""",
+    """
+name: a trip cancelled while another is booked
+relations:
+  r1: {source: x, columns: [A, B], key: [A], rows: [[1, 2], [6, 4]]}
+  r2: {source: y, columns: [B, C], key: [B], rows: [[2, 3], [4, 5]]}
+view: SELECT r1.A, r1.B, r2.C FROM r1 JOIN r2 ON r1.B = r2.B
+updates: ["insert r1 [7, 2]", {global: g1, updates: ["delete r1 [1, 2]", "delete r2 [4, 5]"]}]
 """,
 )
 
