@@ -6,7 +6,7 @@ Identity of values is Spark's grouping identity: NaN equals NaN, -0.0 equals 0.0
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import ItemsView, Iterable, Iterator, Mapping
 from typing import Any
 
 Row = tuple[Any, ...]
@@ -40,6 +40,12 @@ class Bag(Mapping[Row, int]):
         self._counts = {row: count for row, count in net.items() if count}
 
     @classmethod
+    def _of_canonical(cls, counts: dict[Row, int]) -> Bag:
+        made = cls.__new__(cls)
+        made._counts = counts
+        return made
+
+    @classmethod
     def of(cls, rows: Iterable[Iterable[Any]]) -> Bag:
         """Each row once per appearance."""
         return cls((tuple(row), 1) for row in rows)
@@ -56,11 +62,21 @@ class Bag(Mapping[Row, int]):
     def __contains__(self, row: object) -> bool:
         return isinstance(row, tuple) and canonical(row) in self._counts
 
+    def items(self) -> ItemsView[Row, int]:
+        return self._counts.items()
+
     def __add__(self, other: Bag) -> Bag:
-        return Bag([*self.items(), *other.items()])
+        net = dict(self._counts)
+        for row, count in other._counts.items():
+            total = net.get(row, 0) + count
+            if total:
+                net[row] = total
+            else:
+                del net[row]
+        return Bag._of_canonical(net)
 
     def __neg__(self) -> Bag:
-        return Bag({row: -count for row, count in self.items()})
+        return Bag._of_canonical({row: -count for row, count in self._counts.items()})
 
     def __sub__(self, other: Bag) -> Bag:
         return self + -other

@@ -45,7 +45,7 @@ def evaluate(plan: Plan, contents: Contents) -> Bag:
         case Join():
             return _join(plan, contents)
         case UnionAll(parts):
-            return sum((evaluate(part, contents) for part in parts), Bag())
+            return Bag(item for part in parts for item in evaluate(part, contents).items())
         case Negate(source):
             return -evaluate(source, contents)
         case KeyDelete(source, rows, on):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from stillframe.algebra import Filter, Join, Plan, Project, Scan
+from stillframe.algebra import Distinct, Filter, Join, KeyDelete, Monus, Plan, Project, Scan
 from stillframe.algebra.scalar import refs
 
 Columns = dict[str, frozenset[int]]
@@ -24,6 +24,7 @@ def merged(parts: Iterable[Columns]) -> Columns:
 
 
 def _read(plan: Plan, wanted: frozenset[int]) -> Columns:
+    """Whether a row is there at all (Distinct, Monus, the rows of KeyDelete) is told by all its columns."""
     match plan:
         case Scan(relation):
             return {relation: wanted}
@@ -37,4 +38,8 @@ def _read(plan: Plan, wanted: frozenset[int]) -> Columns:
                 _read(source, frozenset(p - offset for p in needed if 0 <= p - offset < len(source.schema)))
                 for source, offset in zip(sources, plan.offsets, strict=True)
             )
+        case KeyDelete(source, rows, on):
+            return merged((_read(source, wanted | {here for here, _ in on}), columns_read(rows)))
+        case Distinct() | Monus():
+            return merged(columns_read(source) for source in plan.inputs)
     return merged(_read(source, wanted) for source in plan.inputs)

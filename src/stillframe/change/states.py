@@ -4,7 +4,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from stillframe.algebra import Filter, Join, Moment, Negate, Plan, Project, Scan, UnionAll
+from stillframe.algebra import (
+    Distinct,
+    Filter,
+    Join,
+    KeyDelete,
+    Moment,
+    Monus,
+    Negate,
+    Plan,
+    Project,
+    Scan,
+    UnionAll,
+    Values,
+)
 
 
 def at(plan: Plan, moment: Moment, changed: frozenset[str]) -> Plan:
@@ -23,4 +36,12 @@ def at(plan: Plan, moment: Moment, changed: frozenset[str]) -> Plan:
             return UnionAll(tuple(at(source, moment, changed) for source in sources))
         case Negate(source):
             return Negate(at(source, moment, changed))
-    return plan
+        case KeyDelete(source, rows, on):
+            return KeyDelete(at(source, moment, changed), at(rows, moment, changed), on)
+        case Distinct(source):
+            return Distinct(at(source, moment, changed))
+        case Monus(left, right):
+            return Monus(at(left, moment, changed), at(right, moment, changed))
+        case Values():
+            return plan
+    raise AssertionError(f"no such node: {type(plan).__name__}")

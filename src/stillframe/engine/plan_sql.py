@@ -4,7 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from stillframe.algebra import Filter, Join, Negate, Plan, Project, Scalar, Scan, Type, UnionAll, Values
+from stillframe.algebra import (
+    Call,
+    Distinct,
+    Filter,
+    Join,
+    KeyDelete,
+    Monus,
+    Negate,
+    Plan,
+    Project,
+    Ref,
+    Scalar,
+    Scan,
+    Type,
+    UnionAll,
+    Values,
+)
 from stillframe.algebra.arrow import COUNT, internal_name
 from stillframe.algebra.scalar import refs
 from stillframe.change import join_order
@@ -18,7 +34,7 @@ def select_sql(plan: Plan, leaf: Leaf, writer: ScalarWriter) -> str:
     """`leaf` names what a scan reads: a table or a parenthesised query with the columns it uses and COUNT."""
     match plan:
         case Scan():
-            return f"SELECT {_all(plan)}, {COUNT} FROM {leaf(plan)}"
+            return f"SELECT {_all(plan)} FROM {leaf(plan)}"
         case Values(schema, rows):
             if not rows:
                 nothing = [literal(None, c.type) for c in schema]
@@ -31,7 +47,15 @@ def select_sql(plan: Plan, leaf: Leaf, writer: ScalarWriter) -> str:
         case UnionAll(inputs):
             return " UNION ALL ".join(f"({select_sql(part, leaf, writer)})" for part in inputs)
         case Negate(source):
-            return f"SELECT {_all(source)}, -{COUNT} AS {COUNT} FROM ({select_sql(source, leaf, writer)})"
+            return f"SELECT {_all(source, f'-{COUNT}')} FROM ({select_sql(source, leaf, writer)})"
+        case KeyDelete():
+            return _key_delete(plan, leaf, writer)
+        case Distinct(source):
+            once = _all(source, "CAST(1 AS BIGINT)")
+            return f"SELECT {once} FROM ({_netted(source, leaf, writer)}) WHERE {COUNT} > 0"
+        case Monus(left, right):
+            difference = UnionAll((left, Negate(right)))
+            return f"SELECT {_all(plan)} FROM ({_netted(difference, leaf, writer)}) WHERE {COUNT} > 0"
     raise AssertionError(f"no such node: {type(plan).__name__}")
 
 
@@ -40,8 +64,40 @@ def _row(values: list[str]) -> str:
     return f"SELECT {', '.join([*columns, f'CAST(1 AS BIGINT) AS {COUNT}'])}"
 
 
-def _all(plan: Plan) -> str:
-    return ", ".join(internal_name(i) for i in range(len(plan.schema)))
+def _all(plan: Plan, count: str = COUNT) -> str:
+    names = [internal_name(i) for i in range(len(plan.schema))]
+    return ", ".join([*names, COUNT if count == COUNT else f"{count} AS {COUNT}"])
+
+
+def _netted(plan: Plan, leaf: Leaf, writer: ScalarWriter) -> str:
+    """What is not linear in a bag must see it as a bag: each row once, with its net count."""
+    rows = canonical_sql(select_sql(plan, leaf, writer), plan.schema.types)
+    return consolidated_sql(rows, len(plan.schema), one_task=writer.one_task)
+
+
+def _key_delete(plan: KeyDelete, leaf: Leaf, writer: ScalarWriter) -> str:
+    """An anti-join by bag identity: values are compared by `<=>`, each in its one spelling. A row whose
+    copies cancel is not there and deletes nothing, whatever else has its key."""
+    types, width = (*plan.input.schema.types, *plan.rows.schema.types), len(plan.input.schema)
+
+    def column(position: int) -> str:
+        if position >= width:
+            return f"t1.{internal_name(position - width)}"
+        name = _first_table(position)
+        return _canonical(name) if types[position].name == "DOUBLE" else name
+
+    agree = [
+        Call("<=>", (Ref(here, types[here]), Ref(width + there, types[width + there])))
+        for here, there in plan.on
+    ]
+    kept = [f"{_first_table(i)} AS {internal_name(i)}" for i in range(width)]
+    hint = "/*+ SHUFFLE_HASH(t1) */ " if agree and writer.one_task else ""
+    return (
+        f"SELECT {hint}{', '.join([*kept, f't0.{COUNT} AS {COUNT}'])} "
+        f"FROM {_table(plan.input, leaf, writer)} AS t0 "
+        f"LEFT ANTI JOIN ({_netted(plan.rows, leaf, writer)}) AS t1 "
+        f"ON {writer.conjunction(agree, column) if agree else 'TRUE'}"
+    )
 
 
 def _block(plan: Plan, leaf: Leaf, writer: ScalarWriter) -> str:
@@ -126,11 +182,11 @@ def consolidated_sql(query: str, width: int, *, one_task: bool = False) -> str:
     """Equal rows added up; rows that cancel are gone."""
     if one_task:
         query = f"SELECT {ONE_TASK}* FROM ({query})"
-    columns = ", ".join(internal_name(i) for i in range(width))
-    grouped = f" GROUP BY {columns}" if width else ""
+    names = [internal_name(i) for i in range(width)]
+    grouped = f" GROUP BY {', '.join(names)}" if names else ""
     return (
-        f"SELECT {columns}, net AS {COUNT} FROM "
-        f"(SELECT {columns}, SUM({COUNT}) AS net FROM ({query}){grouped}) WHERE net <> 0"
+        f"SELECT {', '.join([*names, f'net AS {COUNT}'])} FROM "
+        f"(SELECT {', '.join([*names, f'SUM({COUNT}) AS net'])} FROM ({query}){grouped}) WHERE net <> 0"
     )
 
 

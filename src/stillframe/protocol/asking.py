@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from stillframe.algebra import Moment, Plan
+from stillframe.algebra import Call, Moment, Plan, Scalar
 from stillframe.protocol.events import Answered, Ask
 from stillframe.protocol.terms import Question, Term, answer_part, free_slots, term_plan
 from stillframe.protocol.view import JoinView
@@ -82,16 +82,29 @@ def next_source(view: JoinView, term: Term) -> tuple[str, tuple[int, ...]]:
     free = free_slots(view, term)
     changes = [slot for slot in sorted(free) if term.at and term.at[slot] == Moment.CHANGE]
     known = term.bound
-    reachable = changes or [slot for slot in sorted(free) if known and _joins(view, slot, known)]
+    reachable = changes or _reachable(view, free, known)
     source = view.slots[min(reachable or free)].source
     here = {slot for slot in free if view.slots[slot].source == source}
     if here == free:
         return source, tuple(sorted(view.everything))
     covered = known | ({min(reachable)} if reachable else {min(here)})
-    while more := {slot for slot in here - covered if _joins(view, slot, covered)}:
+    while more := set(_reachable(view, frozenset(here - covered), covered)):
         covered |= more
     return source, tuple(sorted(covered))
 
 
-def _joins(view: JoinView, slot: int, known: frozenset[int] | set[int]) -> bool:
-    return any(slot in read and read & known for _, read in view.conditions_on)
+def _reachable(view: JoinView, free: frozenset[int], known: frozenset[int]) -> list[int]:
+    """The free slots that a condition connects with what is known; by an equality, if there are such."""
+    joined = [slot for slot in sorted(free) if _joins(view, slot, known)]
+    return [slot for slot in joined if _joins(view, slot, known, equality=True)] or joined
+
+
+def _joins(view: JoinView, slot: int, known: frozenset[int] | set[int], *, equality: bool = False) -> bool:
+    return any(
+        slot in read and read & known and (not equality or _is_equality(condition))
+        for condition, read in view.conditions_on
+    )
+
+
+def _is_equality(condition: Scalar) -> bool:
+    return isinstance(condition, Call) and condition.function in ("=", "<=>")
