@@ -8,12 +8,12 @@ import re
 import pytest
 
 from stillframe.cli.arguments import parser
-from stillframe.cli.main import WITH_PROJECT, main
+from stillframe.cli.main import WITH_PROJECT, WITHOUT_PROJECT, main
 from stillframe.runtime import load_project
 
-VERBS = [*WITH_PROJECT, "init", "demo"]
+VERBS = [*WITH_PROJECT, *WITHOUT_PROJECT]
 PROMISED = """init demo check plan attach detach refresh run status show query frames verify drop rename
-compact vacuum"""
+compact vacuum simulate spectrum costs"""
 SECRET = "pa55:w@rd/x"
 
 

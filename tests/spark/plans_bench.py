@@ -15,22 +15,36 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from stillframe.algebra import Bag, Plan, Scan, Type
-from stillframe.algebra.arrow import COUNT, arrow_type, internal_name
-from stillframe.engine import Engine, select_sql
+from stillframe.algebra import Bag, Plan, Row, Scan, Type
+from stillframe.algebra.arrow import COUNT, arrow_type, internal_name, staged_schema
+from stillframe.algebra.types import INT
+from stillframe.engine import Engine, read_files, select_sql
+from stillframe.engine.files import staged_struct
 
 Job = tuple[Plan, Mapping[Scan, Bag]]
 Leaf = Callable[[Scan, Bag, bool], str]
-Rows = list[tuple[tuple[Any, ...], int]]
+Rows = list[tuple[Row, int]]
+Respelled = Callable[[Row], Row]
 
 _AT_ONCE = 15
 _PASSING = 5
 _SEED = 11
 
 
-def values(engine: Engine, jobs: Sequence[Job], folder: Path) -> list[Bag]:
-    """What the engine makes of each plan. On Spark half of the queries are written for one task."""
-    leaves = _laid(engine, jobs, folder)
+def other_zero(row: Row) -> Row:
+    """The same row to a bag: zeros have the other sign."""
+    return tuple(-v if isinstance(v, float) and v == 0.0 else v for v in row)
+
+
+def other_sign(row: Row) -> Row:
+    """The same row to a bag: zeros, and what is no number, have the other sign."""
+    return tuple(-v if isinstance(v, float) and (v == 0.0 or v != v) else v for v in row)
+
+
+def values(engine: Engine, jobs: Sequence[Job], folder: Path, respelled: Respelled = other_zero) -> list[Bag]:
+    """What the engine makes of each plan. On Spark half of the queries are written for one task. Copies of
+    a row differ in spelling."""
+    leaves = _laid(engine, jobs, folder, respelled)
     alike: dict[tuple[Type, ...], list[int]] = {}
     for number, (plan, _) in enumerate(jobs):
         alike.setdefault(plan.schema.types, []).append(number)
@@ -59,8 +73,9 @@ def _tagged(engine: Engine, job: Job, leaf: Leaf, number: int, one_task: bool) -
     return f"(SELECT CAST({number} AS INT) AS job, q.* FROM ({sql}) AS q)"
 
 
-def _laid(engine: Engine, jobs: Sequence[Job], folder: Path) -> Leaf:
-    """One table for all bags of the same types; a bag is the part that has its number."""
+def _laid(engine: Engine, jobs: Sequence[Job], folder: Path, respelled: Respelled) -> Leaf:
+    """One table for all bags of the same types; a bag is the part that has its number, in the column behind
+    the others."""
     numbers: dict[tuple[Type, ...], dict[Bag, int]] = {}
     for _, read in jobs:
         for scan, bag in read.items():
@@ -70,25 +85,30 @@ def _laid(engine: Engine, jobs: Sequence[Job], folder: Path) -> Leaf:
     for place, (types, bags) in enumerate(numbers.items()):
         name = f"{folder.name.replace('-', '_')}_{place}"
         path = folder / f"{name}.parquet"
-        pq.write_table(_table(types, bags), path)
-        engine.maintenance.read.parquet(str(path)).createOrReplaceTempView(name)
+        pq.write_table(_table(types, bags, respelled), path)
+        struct = staged_struct((*types, INT))
+        read_files(engine.maintenance, [path], struct).createOrReplaceTempView(name)
         names[types] = name
 
     def leaf(scan: Scan, bag: Bag, one_task: bool) -> str:
         types = scan.schema.types
         columns = ", ".join([*(internal_name(i) for i in range(len(types))), COUNT])
         hint = "/*+ COALESCE(1) */ " if one_task else ""
-        return f"(SELECT {hint}{columns} FROM {names[types]} WHERE bag = {numbers[types][bag]})"
+        here = f"{internal_name(len(types))} = {numbers[types][bag]}"
+        return f"(SELECT {hint}{columns} FROM {names[types]} WHERE {here})"
 
     return leaf
 
 
-def _table(types: tuple[Type, ...], bags: Mapping[Bag, int]) -> pa.Table:
+def _table(types: tuple[Type, ...], bags: Mapping[Bag, int], respelled: Respelled) -> pa.Table:
     random = Random(_SEED)
     every = list(dict.fromkeys(row for bag in bags for row in bag))
-    cells = [(number, *row, n) for bag, number in bags.items() for row, n in unsettled(bag, every, random)]
-    fields = [("bag", pa.int32()), *((internal_name(i), arrow_type(t)) for i, t in enumerate(types))]
-    schema = pa.schema([*(pa.field(*field) for field in fields), pa.field(COUNT, pa.int64())])
+    cells = [
+        (*row, number, count)
+        for bag, number in bags.items()
+        for row, count in _unsettled(bag, every, random, respelled)
+    ]
+    schema = staged_schema((*types, INT))
     columns = list(zip(*cells, strict=True)) if cells else [()] * len(schema)
     arrays = [_array(column, field.type) for column, field in zip(columns, schema, strict=True)]
     return pa.Table.from_arrays(arrays, schema=schema)
@@ -100,7 +120,7 @@ def _array(column: Sequence[Any], type_: pa.DataType) -> pa.Array:
     return pa.array(column, type_)
 
 
-def unsettled(bag: Bag, others: Sequence[tuple[Any, ...]], random: Random) -> Rows:
+def _unsettled(bag: Bag, others: Sequence[Row], random: Random, respelled: Respelled) -> Rows:
     """Rows that add up to the bag."""
     rows: Rows = []
     for row, count in bag.items():
@@ -110,8 +130,3 @@ def unsettled(bag: Bag, others: Sequence[tuple[Any, ...]], random: Random) -> Ro
         rows += [(row, 1), (respelled(row), -1)]
     random.shuffle(rows)
     return rows
-
-
-def respelled(row: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The same row to a bag: zeros, and what is no number, have the other sign."""
-    return tuple(-v if isinstance(v, float) and (v == 0.0 or v != v) else v for v in row)

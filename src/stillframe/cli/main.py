@@ -21,6 +21,13 @@ INTERRUPTED = 130
 
 Verb = Callable[[Warehouse, argparse.Namespace, Output], int]
 
+WITHOUT_PROJECT: dict[str, Callable[[argparse.Namespace, Output], int]] = {
+    "init": scaffold.init,
+    "demo": demo.demo,
+    "simulate": simulate.simulate_verb,
+    "spectrum": spectrum.spectrum,
+    "costs": costs.costs,
+}
 WITH_PROJECT: dict[str, Verb] = {
     "check": planning.check,
     "plan": planning.plan,
@@ -73,16 +80,8 @@ def _main(given: Sequence[str]) -> int:
 
 
 def _dispatch(options: argparse.Namespace, output: Output) -> int:
-    if options.verb == "init":
-        return scaffold.init(options, output)
-    if options.verb == "demo":
-        return demo.demo(options, output)
-    if options.verb == "simulate":
-        return simulate.simulate_verb(options, output)
-    if options.verb == "spectrum":
-        return spectrum.spectrum(options, output)
-    if options.verb == "costs":
-        return costs.costs(options, output)
+    if options.verb in WITHOUT_PROJECT:
+        return WITHOUT_PROJECT[options.verb](options, output)
     with open_project(getattr(options, "project", ".")) as warehouse:
         return WITH_PROJECT[options.verb](warehouse, options, output)
 
