@@ -5,12 +5,14 @@ from __future__ import annotations
 import pytest
 
 from stillframe.algebra import Bag
+from stillframe.consistency import Level
 from stillframe.errors import ProjectError
 from stillframe.protocol import ALGORITHMS, PUBLISHED
 from stillframe.protocol.events import Answered
 from stillframe.simulator import read
 from stillframe.simulator.explore import explore
 from stillframe.simulator.outcome import simulate, simulation_of
+from stillframe.simulator.settings import claim
 
 SHORT_LIVED = """
 name: a row comes and goes while a query reads
@@ -82,3 +84,23 @@ def test_a_bad_parameter_is_refused_by_name(algorithm: str, option: str, value: 
     )
     with pytest.raises(ProjectError, match=option):
         simulate(given, algorithm)
+
+
+@pytest.mark.parametrize("algorithm", ["t-strobe", "g-strobe", "c-t-strobe"])
+def test_parts_of_a_global_transaction_ask_under_their_own_names(algorithm: str) -> None:
+    """The part at x asks about nothing, which is answered at once, while the part at y waits for an answer."""
+    text = """
+name: a part that undoes itself
+relations:
+  r1: {source: y, columns: [A, B], key: [A, B], rows: [[2, 1]]}
+  r2: {source: x, columns: [C, D], key: [C], rows: [[2, null]]}
+  r3: {source: x, columns: [E, F], key: [F], rows: [[null, 1]]}
+view: SELECT r3.E AS o0, r1.A AS o1 FROM r2, r3, r1 WHERE r2.C = r3.E AND r2.C <> r1.B AND r2.C + r1.B > r1.A
+updates:
+  - delete r2 [2, null]
+  - {global: g2, updates: ["delete r1 [2, 1]", "insert r2 [2, null]", "delete r2 [2, null]", "insert r1 [2, 2]"]}
+crashes: 1
+"""
+    given = read(text, "parts")
+    found = simulate(given, algorithm)
+    assert found.level >= Level(claim(simulation_of(given, algorithm).protocol, given))

@@ -172,4 +172,8 @@ def changes_of(updates: tuple[Update, ...]) -> dict[str, Plan]:
 
 
 def unit_name(updates: tuple[Update, ...], transaction: Transaction) -> str:
-    return updates[0].id if len(updates) == 1 else transaction.id
+    """A name no other unit has: the parts of a global transaction that are reported apart share its id."""
+    if len(updates) == 1:
+        return updates[0].id
+    apart = transaction.parts and len(transaction.places) == 1
+    return f"{transaction.id}@{transaction.places[0][0]}" if apart else transaction.id
