@@ -88,7 +88,7 @@ def test_a_bad_parameter_is_refused_by_name(algorithm: str, option: str, value: 
 
 @pytest.mark.parametrize("algorithm", ["t-strobe", "g-strobe", "c-t-strobe"])
 def test_parts_of_a_global_transaction_ask_under_their_own_names(algorithm: str) -> None:
-    """The part at x asks about nothing, which is answered at once, while the part at y waits for an answer."""
+    """The part at x asks about nothing, and is answered at once; the part at y waits for another answer."""
     text = """
 name: a part that undoes itself
 relations:
@@ -98,7 +98,8 @@ relations:
 view: SELECT r3.E AS o0, r1.A AS o1 FROM r2, r3, r1 WHERE r2.C = r3.E AND r2.C <> r1.B AND r2.C + r1.B > r1.A
 updates:
   - delete r2 [2, null]
-  - {global: g2, updates: ["delete r1 [2, 1]", "insert r2 [2, null]", "delete r2 [2, null]", "insert r1 [2, 2]"]}
+  - global: g2
+    updates: ["delete r1 [2, 1]", "insert r2 [2, null]", "delete r2 [2, null]", "insert r1 [2, 2]"]
 crashes: 1
 """
     given = read(text, "parts")
