@@ -55,7 +55,8 @@ def test_a_view_that_starts_late_is_strong_and_not_complete() -> None:
 def test_states_of_two_merges_are_weak_and_not_even_pairwise() -> None:
     verdict = DIAMOND.judge("abcd")
     assert (verdict.level, held(verdict)) == ("weak", "convergence weak")
-    explanation = explain(DIAMOND, "abcd", sources=("x", "y"))
+    assert verdict.breaks == "consistency"
+    explanation = explain(DIAMOND, "abcd", breaks="pairwise", sources=("x", "y"))
     assert str(explanation) == (
         "weak; pairwise fails: state 1 is the content of (x 1, y 0) only, state 2 of (x 0, y 1) only, "
         "and no cut of the first lies below one of the second."
@@ -104,7 +105,7 @@ def test_a_state_that_splits_a_global_transaction_is_weak_and_not_strong() -> No
     assert held(JOINED.judge("ad")) == ALL
     failure = explain(JOINED, "abd", sources=("x", "y")).failure
     assert failure is not None
-    assert (failure.property, failure.state, failure.chain) == ("pairwise", 1, ((0, 0),))
+    assert (failure.property, failure.state, failure.chain) == ("consistency", 1, ((0, 0),))
     assert failure.reason == (
         "state 1 is the content of no closed cut; (x 1, y 0) splits a global transaction: it holds "
         "transaction 1 of x without transaction 1 of y. The states before it have (x 0, y 0)."

@@ -25,8 +25,9 @@ class Verdict:
 
     @property
     def breaks(self) -> Property | None:
-        """The lowest property that fails."""
-        return next((each for each, held in self.holds.items() if not held), None)
+        """What keeps a history from the next level. The pairwise form is no level of its own, so where it
+        fails, consistency is what breaks."""
+        return next((each for each, held in self.holds.items() if not held and each != "pairwise"), None)
 
     def __and__(self, other: Verdict) -> Verdict:
         """What holds in both histories. Levels are conjunctions, so its level is the lower of the two."""

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from itertools import count, islice
 from typing import Any
 
-from stillframe.consistency import Level, Property
+from stillframe.consistency import Level
 from stillframe.protocol import ALGORITHMS, Setting
 from stillframe.simulator.battery import is_sampled, scenario
 from stillframe.simulator.explore import TooManyWorlds
@@ -171,13 +171,9 @@ def _tells_more(one: Outcome, other: Outcome) -> bool:
 
 
 def _witness(scenario: Scenario, outcome: Outcome) -> Witness:
-    """Levels know nothing of pairs: where they break, so does the one chain that a level asks for."""
     if outcome.counterexample is None:
         return Witness(scenario, outcome.schedules)
-    found: Property = outcome.counterexample.breaks
-    example = replace(outcome.counterexample, breaks="consistency" if found == "pairwise" else found)
-    simulation = simulation_of(scenario, outcome.algorithm)
-    clear = clarified(simulation, replace(outcome, counterexample=example))
+    clear = clarified(simulation_of(scenario, outcome.algorithm), outcome)
     return Witness(scenario, outcome.schedules, clear.counterexample)
 
 
