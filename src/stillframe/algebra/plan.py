@@ -205,6 +205,8 @@ class KeyDelete(Plan):
         for here, there in self.on:
             if here >= len(self.input.schema) or there >= len(self.rows.schema):
                 raise ValueError(f"no columns {here} and {there} to compare")
+            if self.input.schema[here].type != self.rows.schema[there].type:
+                raise ValueError(f"columns {here} and {there} have different types")
 
     @property
     def schema(self) -> Schema:
