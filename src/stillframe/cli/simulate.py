@@ -18,9 +18,8 @@ from stillframe.cli.simulate_text import Result, TooMany, replay_text, result_te
 from stillframe.errors import StillframeError
 from stillframe.protocol import ALGORITHMS, PUBLISHED, NotApplicable
 from stillframe.simulator import Scenario, ScenarioError, load
-from stillframe.simulator.explore import TooManyWorlds
+from stillframe.simulator.explore import TooManyWorlds, Watch
 from stillframe.simulator.outcome import (
-    Watch,
     clarified,
     document,
     judged_runs,

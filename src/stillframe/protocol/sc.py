@@ -8,6 +8,7 @@ Invariant the copies are the relations after the transactions received; the view
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -63,8 +64,5 @@ class Sc(Protocol[ScState]):
         return state, ()
 
 
-def _reading(copies: dict[str, Plan]):  # type: ignore[no-untyped-def]
-    def read(scan: Scan, place: int | None) -> Plan:
-        return copies.get(scan.relation, scan)
-
-    return read
+def _reading(copies: dict[str, Plan]) -> Callable[[Scan, int | None], Plan]:
+    return lambda scan, place: copies.get(scan.relation, scan)

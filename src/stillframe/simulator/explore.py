@@ -14,6 +14,8 @@ from random import Random
 from stillframe.consistency import Verdict
 from stillframe.simulator.world import Simulation, World
 
+Watch = Callable[[int], None]
+
 TOO_MANY = 5_000_000
 
 
@@ -48,8 +50,8 @@ class Graph:
         return steps[::-1]
 
 
-def explore(simulation: Simulation, most: int = TOO_MANY) -> Graph:
-    """Breadth first, so the first way to a world is a shortest."""
+def explore(simulation: Simulation, most: int = TOO_MANY, watch: Watch | None = None) -> Graph:
+    """Breadth first, so the first way to a world is a shortest. `watch` hears how many worlds are done."""
     first = simulation.start()
     graph = Graph([first], [], [None])
     numbers = {first: 0}
@@ -71,6 +73,8 @@ def explore(simulation: Simulation, most: int = TOO_MANY) -> Graph:
                 edges.append(edge)
         graph.edges.append(edges)
         at += 1
+        if watch is not None:
+            watch(at)
     return graph
 
 
@@ -152,8 +156,11 @@ def walk(simulation: Simulation, choose: Callable[[list[str]], int | None]) -> R
 def sample(simulation: Simulation, count: int, seed: int) -> Iterator[Run]:
     """Random schedules; the same seed gives the same ones."""
     for number in range(count):
-        random = Random(f"{seed}/{number}")
-        yield walk(simulation, lambda labels, random=random: random.randrange(len(labels)))  # type: ignore[misc]
+        yield walk(simulation, _at_random(Random(f"{seed}/{number}")))
+
+
+def _at_random(random: Random) -> Callable[[list[str]], int]:
+    return lambda labels: random.randrange(len(labels))
 
 
 def verdict(simulation: Simulation, views: tuple[int, ...]) -> Verdict:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import and_
@@ -11,13 +11,11 @@ from typing import Any
 from stillframe.algebra import Bag
 from stillframe.consistency import Level, Property, Verdict, explain
 from stillframe.protocol import NotApplicable
-from stillframe.simulator.explore import TOO_MANY, Graph, Run, explore, sample, totals, verdict
+from stillframe.simulator.explore import TOO_MANY, Graph, Run, Watch, explore, sample, totals, verdict
 from stillframe.simulator.faults import FaultySimulation, faulty
 from stillframe.simulator.replay import shrink
 from stillframe.simulator.scenario import Scenario
-from stillframe.simulator.world import Simulation, Step, World
-
-Watch = Callable[[int], None]
+from stillframe.simulator.world import Simulation
 
 
 @dataclass(frozen=True)
@@ -88,9 +86,7 @@ def simulation_of(scenario: Scenario, algorithm: str, view: str | None = None) -
 
 
 def _exhaustive(simulation: Simulation, algorithm: str, view: str, most: int, watch: Watch | None) -> Outcome:
-    if watch is not None:
-        _watch_steps(simulation, watch)
-    graph = explore(simulation, most)
+    graph = explore(simulation, most, watch)
     ends = list(graph.ends())
     judged: dict[int, Verdict] = {}
     for end in ends:
@@ -113,19 +109,6 @@ def _exhaustive(simulation: Simulation, algorithm: str, view: str, most: int, wa
         bytes=found.bytes,
         expected=_expected(simulation),
     )
-
-
-def _watch_steps(simulation: Simulation, watch: Watch) -> None:
-    """Each world is asked once for its steps."""
-    steps, asked = simulation.steps, 0
-
-    def watched(world: World) -> list[Step]:
-        nonlocal asked
-        asked += 1
-        watch(asked)
-        return steps(world)
-
-    simulation.steps = watched  # type: ignore[method-assign]
 
 
 def _counted(runs: Iterable[Run], watch: Watch | None) -> Iterator[Run]:
