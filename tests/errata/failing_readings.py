@@ -3,7 +3,6 @@ one sentence read the other way."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from stillframe.algebra import KeyDelete
@@ -12,9 +11,8 @@ from stillframe.protocol.asking import begin
 from stillframe.protocol.base import Setting
 from stillframe.protocol.basic import Basic, Pending
 from stillframe.protocol.c_strobe import CStrobe, CStrobePublished
-from stillframe.protocol.events import Notified, Update
+from stillframe.protocol.events import Update
 from stillframe.protocol.g_strobe import GStrobe, GStrobePublished
-from stillframe.protocol.keyed import key_columns
 from stillframe.protocol.t_strobe import TStrobe
 from stillframe.protocol.terms import appearances
 
@@ -63,28 +61,6 @@ def _without_any_key(updates: tuple[Update, ...], keys: dict[str, tuple[int, ...
                     rows = KeyDelete(rows, later.rows, on)
             found.append(Update(update.id, update.relation, True, rows))
     return tuple(found)
-
-
-class RemovesBoth(TStrobe):
-    """Algorithm 2 to the letter: of a row inserted and then deleted, the delete is left out too. Within one
-    transaction that changes nothing; in a batch it does."""
-
-    name = "t-strobe[batch: insert and delete removed]"
-
-    def step(self, state: Any, event: Any) -> Any:
-        if isinstance(event, Notified):
-            event = Notified(replace(event.transaction, updates=self._left(event.transaction.updates)))
-        return super().step(state, event)
-
-    def _left(self, updates: tuple[Update, ...]) -> tuple[Update, ...]:
-        left = []
-        for place, update in enumerate(updates):
-            rows, key = update.rows, key_columns(self.view)[update.relation]
-            for other in updates[:place]:
-                if not update.insert and other.insert and other.relation == update.relation:
-                    rows = KeyDelete(rows, other.rows, tuple((k, k) for k in key))
-            left.append(replace(update, rows=rows))
-        return tuple(left)
 
 
 class DependsOnSameRows(GStrobePublished):

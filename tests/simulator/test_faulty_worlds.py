@@ -105,3 +105,92 @@ crashes: 1
     given = read(text, "parts")
     found = simulate(given, algorithm)
     assert found.level >= Level(claim(simulation_of(given, algorithm).protocol, given))
+
+
+def reaches(text: str, algorithm: str) -> tuple[Level, Level]:
+    """The level reached, and the level claimed."""
+    given = read(text, "case")
+    promised = Level(claim(simulation_of(given, algorithm).protocol, given))
+    return simulate(given, algorithm).level, promised
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_true_is_not_one(algorithm: str) -> None:
+    """A bag of [1, true] and one of [1, 1] are two bags, though Python finds them equal."""
+    text = """
+name: true and one
+relations:
+  r1: {source: x, columns: [A, B], key: [A], rows: []}
+  r2: {source: x, columns: [B, F], key: [B], rows: []}
+view: SELECT r1.A, r2.B, r2.F FROM r1 JOIN r2 ON r1.B = r2.B WHERE r2.F
+updates: ["insert r1 [1, 1]", "insert r2 [1, true]"]
+"""
+    found, promised = reaches(text, algorithm)
+    assert found >= promised
+
+
+@pytest.mark.parametrize("algorithm", ["rv", "eca", "eca-key", "eca-local", "lca", "sc", "tid"])
+def test_a_report_by_another_source_is_not_ordered_with_answers(algorithm: str) -> None:
+    text = """
+name: reported by y, answered by x
+relations:
+  r1: {source: x, columns: [A], key: [A], rows: []}
+  r9: {source: y, columns: [E], key: [E], rows: []}
+view: SELECT r1.A FROM r1
+updates:
+  - ["insert r1 [1]", "insert r1 [2]", "insert r1 [4]"]
+  - {global: g2, updates: ["insert r9 [1]", "insert r1 [3]"]}
+report: coordinator
+params: {rv: {s: 3}, eca: {batch: true}, eca-key: {batch: true}, eca-local: {batch: true}, lca: {batch: true}}
+"""
+    found, promised = reaches(text, algorithm)
+    assert found >= max(promised, Level.CONVERGENT)
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_centralised_transactions_are_claimed_as_transactions(algorithm: str) -> None:
+    text = """
+name: transactions in one database
+relations:
+  r1: {source: x, columns: [A, B], key: [A], rows: []}
+  r2: {source: x, columns: [B, C], key: [B], rows: []}
+view: SELECT r1.A, r1.B, r2.C FROM r1 JOIN r2 ON r1.B = r2.B
+updates: [["insert r1 [1, 1]", "insert r2 [1, 1]"], ["delete r1 [1, 1]", "insert r1 [1, 2]"]]
+centralised: true
+"""
+    found, promised = reaches(text, algorithm)
+    assert found >= promised
+
+
+@pytest.mark.parametrize("algorithm", ["rv", "eca", "eca-local", "lca", "eca-key", "strobe", "tid"])
+def test_a_relation_that_is_only_there_or_not(algorithm: str) -> None:
+    """Nothing of r3 is shown and nothing joins it, but without a row in it the view is empty."""
+    shown = "r1.A, r2.B" if algorithm != "eca-key" else "r1.A, r2.B, r3.C"
+    text = f"""
+name: no condition
+relations:
+  r1: {{source: x, columns: [A], key: [A], rows: []}}
+  r2: {{source: x, columns: [B], key: [B], rows: [[1]]}}
+  r3: {{source: x, columns: [C], key: [C], rows: []}}
+view: SELECT {shown} FROM r1, r2, r3
+updates: ["insert r1 [1]", "insert r3 [7]", "delete r2 [1]"]
+"""
+    found, promised = reaches(text, algorithm)
+    assert found >= promised
+
+
+@pytest.mark.parametrize("algorithm", ["t-strobe", "g-strobe", "c-t-strobe"])
+def test_two_parts_that_ask_the_same_source(algorithm: str) -> None:
+    text = """
+name: both parts ask y
+relations:
+  r1: {source: x, columns: [A, B], key: [A], rows: []}
+  r2: {source: y, columns: [B, C], key: [B], rows: [[1, 2]]}
+  r3: {source: z, columns: [C, D], key: [C], rows: [[2, 3]]}
+view: SELECT r1.A, r1.B, r2.C, r3.D FROM r1 JOIN r2 ON r1.B = r2.B JOIN r3 ON r2.C = r3.C
+updates:
+  - global: g1
+    updates: ["insert r1 [5, 1]", "insert r1 [6, 1]", "insert r3 [9, 1]", "delete r3 [9, 1]"]
+"""
+    found, promised = reaches(text, algorithm)
+    assert found >= promised

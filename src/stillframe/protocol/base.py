@@ -132,6 +132,8 @@ class OneSource(Protocol[State]):
         super().__init__(view)
 
     def claims(self, setting: Setting, *, coordinated: bool = False) -> str:
+        if coordinated:
+            return "none"  # what a coordinator reports is not ordered with what the source answers
         split = setting in (Setting.LOCAL_TRANSACTIONS, Setting.GLOBAL_TRANSACTIONS) and not self.batch
         return "convergent" if split else self.level
 

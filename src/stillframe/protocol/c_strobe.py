@@ -72,10 +72,9 @@ class CStrobePublished(CStrobe):
 
     def brought(self, state: CStrobeState, insert: Update, deletes: tuple[Update, ...]) -> Plan:
         if self.any_earlier_delete and isinstance(state, Remembering):
-            received = [update.id for update in state.deletes]
             waiting = [update.id for unit in state.queue for update in unit.updates]
             past = [u for u in state.deletes if u.id not in waiting and u.relation == insert.relation]
-            deletes = (*past, *(u for u in deletes if u.id in received))
+            deletes = (*past, *deletes)
         if not self.same_by_key:
             return super().brought(state, insert, deletes)
         rows, key = insert.rows, next(s.key for s in self.view.slots if s.relation == insert.relation)

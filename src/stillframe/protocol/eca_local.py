@@ -90,7 +90,7 @@ class EcaLocal(OneSource[EcaLocalState]):
     def _compensated(
         self, state: EcaLocalState, unit: tuple[Update, ...], name: str
     ) -> tuple[EcaLocalState, tuple[Ask, ...]]:
-        changes = {name: self._relevant(name, rows) for name, rows in changes_of(unit).items()}
+        changes = {relation: self._relevant(relation, rows) for relation, rows in changes_of(unit).items()}
         by_deletes: dict[tuple[Deleted, ...], list[Term]] = {(): list(difference(self.view, Term(), changes))}
         for sent in state.unanswered:
             for question, carried in zip(sent.ask.questions, sent.deletes, strict=True):

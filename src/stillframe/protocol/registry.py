@@ -18,7 +18,7 @@ from stillframe.protocol.lca import Lca
 from stillframe.protocol.rv import Rv, RvPublished
 from stillframe.protocol.sc import Sc
 from stillframe.protocol.strobe import Strobe
-from stillframe.protocol.t_strobe import TStrobe
+from stillframe.protocol.t_strobe import TStrobe, TStrobePublished
 from stillframe.protocol.tid import Tid, TidPublished
 from stillframe.protocol.view import JoinView
 
@@ -28,6 +28,7 @@ _OURS: tuple[type[Protocol[Any]], ...] = (
 _AS_PRINTED: tuple[type[Protocol[Any]], ...] = (
     RvPublished,
     EcaKeyPublished,
+    TStrobePublished,
     GStrobePublished,
     CStrobePublished,
     TidPublished,

@@ -5,7 +5,7 @@ Promises  strong consistency: an answer is the view of one state of the source, 
 Invariant the view is the answer to the last query answered.
 
 The text counts updates and never looks at a last, incomplete group of them, so the view need not converge.
-Ours also asks when time passes and some were received that no answer has shown.
+Ours also asks when time passes and some were received since the last query.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from stillframe.protocol.view import JoinView
 
 @dataclass(frozen=True)
 class RvState:
-    """`count` updates were received since the last query was sent; `received` are all that no answer has
-    shown yet."""
+    """`counted` were received since the last query was sent; `received` are all that no answer has shown
+    yet."""
 
     view: Plan
-    count: int = 0
+    counted: tuple[str, ...] = ()
     received: tuple[str, ...] = ()
     pending: tuple[Query, ...] = ()
 
@@ -44,7 +44,8 @@ class Rv(Protocol[RvState]):
         super().__init__(view)
 
     def claims(self, setting: Setting, *, coordinated: bool = False) -> str:
-        return "strong"
+        # What a coordinator reports is not ordered with what the source answers.
+        return "none" if coordinated else "strong"
 
     def start(self) -> RvState:
         return RvState(self.view.plan)
@@ -56,16 +57,16 @@ class Rv(Protocol[RvState]):
         return state.view
 
     def unfinished(self, state: RvState) -> bool:
-        return bool(state.received)
+        return bool(state.counted)
 
     def step(self, state: RvState, event: Event) -> tuple[RvState, tuple[Action, ...]]:
         match event:
             case Notified(transaction):
                 actions: tuple[Action, ...] = ()
                 for update in transaction.updates:
-                    received = (*state.received, update.id)
-                    state = replace(state, count=state.count + 1, received=received)
-                    if state.count >= self.period:
+                    received, counted = (*state.received, update.id), (*state.counted, update.id)
+                    state = replace(state, counted=counted, received=received)
+                    if len(state.counted) >= self.period:
                         state, asked = self._recompute(state)
                         actions += asked
                 return state, actions
@@ -76,8 +77,8 @@ class Rv(Protocol[RvState]):
         return state, ()
 
     def _recompute(self, state: RvState) -> tuple[RvState, tuple[Action, ...]]:
-        query = begin(self.view, f"Q[{state.received[-1]}]", (Term(),))
-        return replace(state, count=0, pending=(*state.pending, query)), query.asked
+        query = begin(self.view, f"Q[{state.counted[-1]}]", (Term(),))
+        return replace(state, counted=(), pending=(*state.pending, query)), query.asked
 
     def _answer(self, state: RvState, event: Answered) -> tuple[RvState, tuple[Action, ...]]:
         """The channel is ordered: what was received before an answer, and nothing else, is in it."""
@@ -94,7 +95,7 @@ class RvPublished(Rv):
     summary: ClassVar[str] = "rv as printed: a last, incomplete group of updates is never looked at"
 
     def claims(self, setting: Setting, *, coordinated: bool = False) -> str:
-        return "strong" if self.period == 1 else "none"
+        return "strong" if self.period == 1 and not coordinated else "none"
 
     def unfinished(self, state: RvState) -> bool:
         return False

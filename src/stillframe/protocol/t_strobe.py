@@ -12,11 +12,14 @@ keeps batches of several transactions convergent.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar
 
+from stillframe.algebra import KeyDelete
 from stillframe.protocol.base import Setting
-from stillframe.protocol.events import Transaction, Update
-from stillframe.protocol.strobe import Strobe
+from stillframe.protocol.events import Action, Transaction, Update
+from stillframe.protocol.keyed import key_columns
+from stillframe.protocol.strobe import Strobe, StrobeState
 
 
 class TStrobe(Strobe):
@@ -30,3 +33,24 @@ class TStrobe(Strobe):
 
     def units(self, transaction: Transaction) -> tuple[tuple[Update, ...], ...]:
         return (transaction.updates,)
+
+
+class TStrobePublished(TStrobe):
+    """Algorithm 2 as printed: of a row inserted and then deleted, the delete is left out too. Within one
+    transaction that changes nothing; in a batch it does."""
+
+    name: ClassVar[str] = "t-strobe-published"
+    summary: ClassVar[str] = "t-strobe as printed: a delete of what the transaction inserted is left out"
+
+    def process(self, state: StrobeState, transaction: Transaction) -> tuple[StrobeState, tuple[Action, ...]]:
+        return super().process(state, replace(transaction, updates=self._left(transaction.updates)))
+
+    def _left(self, updates: tuple[Update, ...]) -> tuple[Update, ...]:
+        left, keys = [], key_columns(self.view)
+        for place, update in enumerate(updates):
+            rows = update.rows
+            for other in updates[:place]:
+                if other.insert and not update.insert and other.relation == update.relation in keys:
+                    rows = KeyDelete(rows, other.rows, tuple((k, k) for k in keys[update.relation]))
+            left.append(replace(update, rows=rows))
+        return tuple(left)

@@ -68,7 +68,7 @@ class Tid(Protocol[TidState]):
         return TidState(self.view.plan, tuple((source, 0) for source in self.view.sources))
 
     def restart(self, state: TidState) -> TidState:
-        return TidState(state.view, state.since, state.session)
+        return TidState(state.view, state.since)
 
     def shown(self, state: TidState) -> Plan:
         return state.view

@@ -19,10 +19,10 @@ _MARK = "#"
 
 
 class Bags:
-    """Interned bags. `relations` says what the scans of base relations read, while they may be read."""
+    """Interned bags. A bag is known by its rows and their types: Python's 1, 1.0 and True are equal."""
 
     def __init__(self) -> None:
-        self._numbers: dict[Bag, int] = {}
+        self._numbers: dict[tuple[Bag, tuple[Type, ...]], int] = {}
         self._bags: list[Bag] = []
         self._schemas: dict[tuple[Type, ...], Schema] = {}
         self._known: dict[Plan, Scan] = {}
@@ -30,10 +30,10 @@ class Bags:
     def __getitem__(self, number: int) -> Bag:
         return self._bags[number]
 
-    def number(self, bag: Bag) -> int:
-        found = self._numbers.get(bag)
+    def number(self, bag: Bag, types: tuple[Type, ...]) -> int:
+        found = self._numbers.get((bag, types))
         if found is None:
-            found = self._numbers[bag] = len(self._bags)
+            found = self._numbers[bag, types] = len(self._bags)
             self._bags.append(bag)
         return found
 
@@ -42,7 +42,7 @@ class Bags:
         if schema is None:
             columns = tuple(Column(f"c{i}", type_) for i, type_ in enumerate(types))
             schema = self._schemas[types] = Schema(columns)
-        return Scan(f"{_MARK}{self.number(bag)}", schema)
+        return Scan(f"{_MARK}{self.number(bag, types)}", schema)
 
     def number_of(self, scan: Plan) -> int:
         assert isinstance(scan, Scan), "settled plans are scans"

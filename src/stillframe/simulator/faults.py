@@ -212,8 +212,10 @@ class FaultySimulation(Simulation):
                     yield Step(f"channel: loses {message}", after._replace(rest=fewer), 0, 0)
                 if rest.repeats[source]:
                     fewer = rest._replace(repeats=_put(rest.repeats, source, 0))
-                    after = _channel(world, way, _put(channels, source, (*queue, queue[0])))
-                    yield Step(f"channel: repeats {message}", after._replace(rest=fewer), 0, 0)
+                    at_once = _channel(world, way, _put(channels, source, (queue[0], *queue)))
+                    yield Step(f"channel: repeats {message}", at_once._replace(rest=fewer), 0, 0)
+                    late = _channel(world, way, _put(channels, source, (*queue, queue[0])))
+                    yield Step(f"channel: repeats {message}, late", late._replace(rest=fewer), 0, 0)
 
     def _tick_of(self, world: World) -> Iterator[Step]:
         if self._busy(world) or any(True for _ in self._next_entries(world.done)):

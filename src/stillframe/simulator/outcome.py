@@ -171,7 +171,7 @@ def clarified(simulation: Simulation, outcome: Outcome, *, simpler: bool = True)
     example = outcome.counterexample
     if example is None:
         return outcome
-    views = tuple(simulation.bags.number(bag) for bag in example.views)
+    views = tuple(simulation.bags.number(bag, simulation.view.schema.types) for bag in example.views)
     if simpler:
         run = shrink(simulation, example.schedule, example.breaks)
         views = run.views

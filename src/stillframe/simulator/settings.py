@@ -9,7 +9,7 @@ from stillframe.simulator.scenario import Scenario
 
 
 def setting_of(scenario: Scenario) -> Setting:
-    if scenario.centralised:
+    if scenario.centralised and all(len(each.updates) == 1 for each in scenario.transactions):
         return Setting.CENTRALISED
     if any(len(scenario.parts(transaction)) > 1 for transaction in scenario.transactions):
         return Setting.GLOBAL_TRANSACTIONS

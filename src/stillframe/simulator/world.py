@@ -114,7 +114,8 @@ class Simulation:
         self._tick = self.messages.number(Tick())
 
     def _content(self, cut: tuple[int, ...]) -> int:
-        return self.bags.number(self.bags.value(self.view.plan, lambda scan: self.sources.at(cut, scan)))
+        bag = self.bags.value(self.view.plan, lambda scan: self.sources.at(cut, scan))
+        return self.bags.number(bag, self.view.schema.types)
 
     def start(self) -> World:
         nothing = tuple(0 for _ in self.sources.names)
@@ -244,7 +245,7 @@ class Simulation:
             if isinstance(action, Ask) and self._about_nothing(action):
                 answer = Answered(action.id, tuple(self._nothing(q) for q in action.questions))
                 state, more = self.bags.settle(self.protocol.step(state, answer))
-                waiting = [*more, *waiting]
+                waiting += more
             else:
                 done.append(action)
         return state, done
