@@ -1,8 +1,11 @@
+SHELL := bash
+.SHELLFLAGS := -o pipefail -c
+
 PY ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup java demo test test-long lint bench clean
+.PHONY: setup java demo test test-on-sail test-on-spark test-long lint bench clean
 
 setup: $(VENV)/.ready java
 
@@ -22,10 +25,15 @@ lint: setup
 	$(BIN)/ruff format --check src tests benchmarks
 	$(BIN)/mypy
 
-# One engine to a process: everything on Sail, then what runs on an engine again on Apache Spark.
+# One engine to a process: everything on Sail, and at the same time what runs on an engine on Apache Spark.
 test: setup lint
-	$(BIN)/pytest -m 'not long' --durations=15
-	$(BIN)/pytest -m 'engine and not long' --engine=spark --durations=15
+	@$(MAKE) --no-print-directory -j2 test-on-sail test-on-spark
+
+test-on-sail:
+	$(BIN)/pytest -m 'not long' --durations=15 2>&1 | sed -u 's/^/sail   /'
+
+test-on-spark:
+	$(BIN)/pytest -m 'engine and not long' --engine=spark --durations=15 2>&1 | sed -u 's/^/spark  /'
 
 test-long: setup lint
 	STILLFRAME_LONG=1 $(BIN)/pytest --durations=30
