@@ -18,7 +18,7 @@ from typing import Any
 
 from stillframe.algebra import Bag, evaluate
 from stillframe.consistency import Level
-from stillframe.protocol import JoinView, Protocol, Setting
+from stillframe.protocol import JoinView, Protocol
 from stillframe.protocol.events import Ask, AskPosition
 from stillframe.protocol.terms import Question, Term
 from stillframe.simulator import Scenario, load
@@ -32,17 +32,6 @@ NOTHING = "∅"
 
 def scenario(name: str) -> Scenario:
     return load(SCENARIOS / f"{name}.yml")
-
-
-def setting_of(given: Scenario) -> Setting:
-    """The column of the consistency spectrum a scenario belongs to."""
-    if given.centralised:
-        return Setting.CENTRALISED
-    if any(transaction.group for transaction in given.transactions):
-        return Setting.GLOBAL_TRANSACTIONS
-    if any(len(transaction.updates) > 1 for transaction in given.transactions):
-        return Setting.LOCAL_TRANSACTIONS
-    return Setting.ONE_SOURCE if len(given.sources) == 1 else Setting.SINGLE_UPDATES
 
 
 # Notation.

@@ -9,12 +9,13 @@ from __future__ import annotations
 from functools import cache
 
 import pytest
-from papers_steps import NOTHING, SCENARIOS, rows, scenario, setting_of
+from papers_steps import NOTHING, SCENARIOS, rows, scenario
 
 from stillframe.algebra import evaluate
 from stillframe.protocol import ALGORITHMS, PUBLISHED, NotApplicable, join_view, make
 from stillframe.simulator.faults import faulty
 from stillframe.simulator.outcome import Outcome, simulate
+from stillframe.simulator.settings import claim
 
 FINALS = {
     "eca_example_1": "[1], [1]",
@@ -102,7 +103,7 @@ def test_every_algorithm_reaches_its_claim(name: str, algorithm: str) -> None:
         assert found.reason.code == reason.code
         return
     assert found.exhaustive
-    assert found.level >= protocol.claims(setting_of(given)), found.counterexample
+    assert found.level >= claim(protocol, given), found.counterexample
     also = ALSO_BY_BASIC.get(name, set()) if algorithm == "basic" else set()
     assert finals(name, algorithm) == {FINALS[name]} | also
     assert (found.level == "none") == bool(also)
