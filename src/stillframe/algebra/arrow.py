@@ -14,6 +14,7 @@ from stillframe.algebra.schema import Schema
 from stillframe.algebra.types import Type
 
 COUNT = "__count"
+TAG = "__transaction"
 
 _ARROW = {
     "BOOLEAN": pa.bool_(),
@@ -43,6 +44,11 @@ def staged_schema(types: Sequence[Type]) -> pa.Schema:
     """Columns c0, c1, … of the given types, then the signed count."""
     fields = [pa.field(internal_name(i), arrow_type(t)) for i, t in enumerate(types)]
     return pa.schema([*fields, pa.field(COUNT, pa.int64(), nullable=False)])
+
+
+def tagged_schema(types: Sequence[Type]) -> pa.Schema:
+    """The same, and the number of the transaction each row is of."""
+    return staged_schema(types).append(pa.field(TAG, pa.int64(), nullable=False))
 
 
 def named_schema(schema: Schema) -> pa.Schema:

@@ -11,9 +11,10 @@ log rows cancel. The published formula (with monus, on sets of inserted and dele
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from enum import StrEnum
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -21,25 +22,57 @@ import pyarrow as pa
 from stillframe.algebra.schema import Schema
 
 
+class Capture(StrEnum):
+    """How a source's changes are found; `check` names what the better ones need."""
+
+    TRIGGERS = "triggers"
+    LOG = "log"
+    SNAPSHOT = "snapshot"
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A way to capture changes with the account at hand: usable if nothing is `missing` (rights, settings);
+    `gains` says in a few words what one has from it."""
+
+    capture: Capture
+    missing: tuple[str, ...]
+    gains: str
+
+
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A committed state of one source: everything in its log up to and including `sequence`.
+    """A committed state of one source: an exact set of its transactions.
 
-    `source` is the identity the source was given when capture was first installed. `anchor` is the random
-    mark of the log row at `sequence`: a database restored from a copy and written to again reaches the
-    same sequence with another mark.
+    `source` is the identity the source was given when capture was first installed. `sequence` orders the
+    positions of a source: of two that were fixed one after the other, the later has no smaller one. `mark`
+    is what the source itself knows the state by; it also tells a database restored from a copy, and written
+    to again, from the one it was.
     """
 
     source: str
     sequence: int
-    anchor: int
+    mark: str
 
     def to_json(self) -> dict[str, Any]:
-        return {"source": self.source, "position": self.sequence, "anchor": self.anchor}
+        return {"source": self.source, "position": self.sequence, "mark": self.mark}
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Position:
-        return cls(document["source"], document["position"], document["anchor"])
+        mark = document["mark"] if "mark" in document else document["anchor"]
+        return cls(document["source"], document["position"], str(mark))
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """A committed transaction. `number` is its name at the source for good, and the tag of its rows; `rows`
+    counts the signed rows it logged, by relation. `group` and `parts` are what the application said: the id
+    of the global transaction this is a part of, and how many parts that has in all."""
+
+    number: int
+    rows: Mapping[str, int]
+    group: str = ""
+    parts: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +104,16 @@ class Keys:
 
 
 @dataclass(frozen=True, slots=True)
+class Range:
+    """A restriction of a read to rows with `above` < `column` <= `upto`, in the source's own order of that
+    column; None is no bound."""
+
+    column: str
+    above: Any = None
+    upto: Any = None
+
+
+@dataclass(frozen=True, slots=True)
 class Consumer:
     name: str
     position: int
@@ -98,6 +141,24 @@ class Source(Protocol):
     @property
     def address(self) -> str:
         """Where the database is: two sources of one address are one database."""
+        ...
+
+    @property
+    def capture(self) -> Capture: ...
+
+    @property
+    def transactional(self) -> bool:
+        """Whether `transactions` tells one transaction from another; else what lies between two positions is
+        taken for one."""
+        ...
+
+    @property
+    def commit_order(self) -> bool:
+        """Whether `transactions` are in the very order of their commits."""
+        ...
+
+    def methods(self) -> tuple[Method, ...]:
+        """The ways to capture there are for this kind of source, best first."""
         ...
 
     def describe(self) -> dict[str, Relation]:
@@ -131,18 +192,41 @@ class Source(Protocol):
         """CAPTURE_GAP unless the log of each relation is whole from `after` to now."""
         ...
 
+    def transactions(
+        self, relations: Sequence[str], after: Position, upto: Position
+    ) -> tuple[Committed, ...]:
+        """What was committed after `after` up to and including `upto` and changed one of the relations, or
+        was marked as a part of a global transaction: each after all that changed the same rows before."""
+        ...
+
+    def without(self, after: Position, upto: Position, numbers: Collection[int]) -> Position:
+        """The state that lacks these transactions of (after, upto] and has all others: where only the order
+        of transactions is known, it lacks all from the first of them on."""
+        ...
+
     def changes(
-        self, relation: str, columns: Sequence[str], after: Position, upto: Position
+        self, relation: str, columns: Sequence[str], after: Position, upto: Position, *, tagged: bool = False
     ) -> Iterator[pa.RecordBatch]:
         """Signed rows logged after `after` up to and including `upto`, in the schema
-        `staged_schema(types of columns)`."""
+        `staged_schema(types of columns)`; tagged, the number of each row's transaction comes last, as
+        `tagged_schema` has it."""
         ...
 
     def state(
-        self, relation: str, columns: Sequence[str], at: Position, keys: Keys | None = None
+        self,
+        relation: str,
+        columns: Sequence[str],
+        at: Position,
+        keys: Keys | None = None,
+        within: Range | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """The relation at `at`, as signed rows that may still cancel, in the schema
         `staged_schema(types of columns)`."""
+        ...
+
+    def ranges(self, relation: str, rows: int) -> tuple[Range, ...]:
+        """Ranges of a key that cover the relation, each of about so many rows as there are now, in order;
+        none where it has no key to go by."""
         ...
 
     def pushable(self, relation: str, column: str) -> bool:

@@ -16,20 +16,33 @@ from __future__ import annotations
 import json
 import sqlite3
 import uuid
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
 from stillframe.errors import CaptureGap, SourceError
 from stillframe.sources import sqlite_log as log
-from stillframe.sources.base import Consumer, Keys, LogStatus, Position, Relation
+from stillframe.sources.base import (
+    Capture,
+    Committed,
+    Consumer,
+    Keys,
+    LogStatus,
+    Method,
+    Position,
+    Range,
+    Relation,
+)
 from stillframe.sources.sqlite_capture import (
     CONSUMERS,
     FORMAT,
     FOUNDATION,
+    GLOBAL,
     LOG,
     NEEDS,
     RELATIONS,
@@ -64,6 +77,22 @@ class SqliteSource:
     @property
     def address(self) -> str:
         return f"sqlite:{self.path.resolve()}"
+
+    @property
+    def capture(self) -> Capture:
+        return Capture.TRIGGERS
+
+    @property
+    def transactional(self) -> bool:
+        return False
+
+    @property
+    def commit_order(self) -> bool:
+        return False
+
+    def methods(self) -> tuple[Method, ...]:
+        gains = "every change, exactly; what lies between two frames counts as one transaction"
+        return (Method(Capture.TRIGGERS, (), gains), Method(Capture.SNAPSHOT, (), "nothing is installed"))
 
     def describe(self) -> dict[str, Relation]:
         with reading(self.name, self.path) as con:
@@ -179,7 +208,7 @@ class SqliteSource:
             self._remove_unneeded(con)
             if con.execute(f"SELECT count(position) FROM {CONSUMERS}").fetchone()[0]:
                 return
-            for table in (LOG, RELATIONS, CONSUMERS, NEEDS, SOURCE):
+            for table in (GLOBAL, LOG, RELATIONS, CONSUMERS, NEEDS, SOURCE):
                 con.execute(f"DROP TABLE {table}")
 
     def position(self, consumer: str, relations: Sequence[str]) -> Position:
@@ -194,25 +223,42 @@ class SqliteSource:
         with reading(self.name, self.path) as con:
             log.check(con, self.name, after, relations)
 
+    def transactions(
+        self, relations: Sequence[str], after: Position, upto: Position
+    ) -> tuple[Committed, ...]:
+        with reading(self.name, self.path) as con:
+            return log.transactions(con, self.name, relations, after, upto)
+
+    def without(self, after: Position, upto: Position, numbers: Collection[int]) -> Position:
+        with reading(self.name, self.path) as con:
+            return log.without(con, self.name, after, upto, numbers)
+
     def changes(
-        self, relation: str, columns: Sequence[str], after: Position, upto: Position
+        self, relation: str, columns: Sequence[str], after: Position, upto: Position, *, tagged: bool = False
     ) -> Iterator[pa.RecordBatch]:
         with reading(self.name, self.path) as con:
             log.require_whole(con, self.name, after, upto)
             capture = log.require_captured(con, self.name, relation, after)
-            query = self._logged(capture, columns, "sign", after.sequence, upto.sequence)
+            count = f"sign, {log.tag(con, after, upto)}" if tagged else "sign"
+            query = self._logged(capture, columns, count, after.sequence, upto.sequence)
+            query = replace(query, tagged=tagged)
             yield from batches(con, self.name, query)
 
     def state(
-        self, relation: str, columns: Sequence[str], at: Position, keys: Keys | None = None
+        self,
+        relation: str,
+        columns: Sequence[str],
+        at: Position,
+        keys: Keys | None = None,
+        within: Range | None = None,
     ) -> Iterator[pa.RecordBatch]:
         with reading(self.name, self.path, keys) as con:
             now = log.newest(con, self.name)
             log.require_whole(con, self.name, at, now)
             capture = log.require_captured(con, self.name, relation, at)
-            yield from batches(con, self.name, self._present(capture.table, columns, keys))
+            yield from batches(con, self.name, self._present(capture.table, columns, keys, within))
             if now.sequence > at.sequence:
-                query = self._logged(capture, columns, "-sign", at.sequence, now.sequence, keys)
+                query = self._logged(capture, columns, "-sign", at.sequence, now.sequence, keys, within)
                 yield from batches(con, self.name, query)
 
     def pushable(self, relation: str, column: str) -> bool:
@@ -256,6 +302,7 @@ class SqliteSource:
                     (consumer, newest - self.capture_limit, self.capture_limit),
                 )
             con.execute(f"DELETE FROM {LOG} WHERE seq < (SELECT min(position) FROM {CONSUMERS})")
+            con.execute(f"DELETE FROM {GLOBAL}")
             for (number,) in con.execute(f"SELECT id FROM {RELATIONS}").fetchall():
                 con.execute(f"DELETE FROM {stash_name(number)}")
 
@@ -302,11 +349,33 @@ class SqliteSource:
                 )
         return tuple(there[column] for column in columns)
 
-    def _present(self, table: Table, columns: Sequence[str], keys: Keys | None) -> Query:
+    def ranges(self, relation: str, rows: int) -> tuple[Range, ...]:
+        with reading(self.name, self.path) as con:
+            table = self._table(con, relation)
+            if table.alias is None:
+                return ()
+            column = table.columns[table.alias].name
+            name = quoted(column)
+            cuts = con.execute(
+                f"SELECT {name} FROM (SELECT {name}, row_number() OVER (ORDER BY {name}) AS n"
+                f" FROM {quoted(table.name)}) WHERE n % ? = 0 ORDER BY {name}",
+                (rows,),
+            )
+            bounds = [None, *(bound for (bound,) in cuts), None]
+            return tuple(Range(column, *pair) for pair in pairwise(bounds))
+
+    def _present(
+        self, table: Table, columns: Sequence[str], keys: Keys | None = None, within: Range | None = None
+    ) -> Query:
         picked = ", ".join(quoted(c) for c in columns) or "1"
-        where = f" WHERE {_among_keys(table, keys.column, quoted(keys.column))}" if keys else ""
-        sql = f"SELECT {picked} FROM {quoted(table.name)}{where}"
-        return Query(sql, (), table, tuple(columns), self._readings(table, columns), counted=not columns)
+        conditions, bounds = ["1"], ()
+        if keys:
+            conditions.append(_among_keys(table, keys.column, quoted(keys.column)))
+        if within:
+            between, bounds = _between(within, quoted(within.column))
+            conditions.append(between)
+        sql = f"SELECT {picked} FROM {quoted(table.name)} WHERE {' AND '.join(conditions)}"
+        return Query(sql, bounds, table, tuple(columns), self._readings(table, columns), counted=not columns)
 
     def _logged(
         self,
@@ -316,22 +385,29 @@ class SqliteSource:
         after: int,
         upto: int,
         keys: Keys | None = None,
+        within: Range | None = None,
     ) -> Query:
         """Log rows in (after, upto], restricted exactly as the present rows are."""
         readings = self._readings(capture.table, columns)
-        for column in (*columns, *([keys.column] if keys else [])):
+        limits = [limit.column for limit in (keys, within) if limit is not None]
+        for column in (*columns, *limits):
             if not capture.has(column, after):
                 raise log.gap(
                     self.name, f"column {column!r} was added to {capture.table.name!r} after capture"
                 )
         stored = {column: value_name(i) for i, column in enumerate(capture.columns)}
         picked = "".join(f"{stored[c]}, " for c in columns)
-        where = f" AND {_among_keys(capture.table, keys.column, stored[keys.column])}" if keys else ""
+        where, bounds = "", ()
+        if keys:
+            where = f" AND {_among_keys(capture.table, keys.column, stored[keys.column])}"
+        if within:
+            between, bounds = _between(within, stored[within.column])
+            where += f" AND {between}"
         sql = (
             f"SELECT {picked}{count} FROM {LOG}"
             f" WHERE seq > ? AND seq <= ? AND relation = {capture.id}{where} ORDER BY seq"
         )
-        return Query(sql, (after, upto), capture.table, tuple(columns), readings, counted=True)
+        return Query(sql, (after, upto, *bounds), capture.table, tuple(columns), readings, counted=True)
 
 
 def _among_keys(table: Table, column: str, expression: str) -> str:
@@ -339,6 +415,12 @@ def _among_keys(table: Table, column: str, expression: str) -> str:
     the equal texts."""
     collation = dict(table.collations).get(table.position(column), "BINARY")
     return f"{expression} COLLATE {collation} IN (SELECT k FROM temp.keys)"
+
+
+def _between(within: Range, expression: str) -> tuple[str, tuple[Any, ...]]:
+    parts = [(f"{expression} > ?", within.above), (f"{expression} <= ?", within.upto)]
+    bounded = [(text, bound) for text, bound in parts if bound is not None]
+    return " AND ".join(text for text, _ in bounded) or "1", tuple(bound for _, bound in bounded)
 
 
 def _now() -> str:

@@ -29,9 +29,10 @@ SOURCE = f"{OWN_PREFIX}_source"
 RELATIONS = f"{OWN_PREFIX}_relations"
 CONSUMERS = f"{OWN_PREFIX}_consumers"
 NEEDS = f"{OWN_PREFIX}_needs"
-FORMAT = 2
+GLOBAL = f"{OWN_PREFIX}_global"
+FORMAT = 3
 
-FOUNDATION = (
+_TABLES = (
     f"CREATE TABLE {SOURCE} (identity TEXT NOT NULL, format INTEGER NOT NULL)",
     f"CREATE TABLE {RELATIONS} (id INTEGER PRIMARY KEY, name TEXT NOT NULL, since INTEGER NOT NULL,"
     " shape TEXT NOT NULL, triggers TEXT NOT NULL)",
@@ -40,11 +41,21 @@ FOUNDATION = (
     f"CREATE TABLE {NEEDS} (consumer TEXT, relation TEXT, PRIMARY KEY (consumer, relation))",
     # Not AUTOINCREMENT, which would leave sqlite_sequence behind: the row at the lowest position is always
     # kept, so numbers never come again. Value columns have no type: every value is stored as it was.
-    f"CREATE TABLE {LOG} (seq INTEGER PRIMARY KEY, relation INTEGER, sign INTEGER, mark INTEGER)",
+    f"CREATE TABLE {LOG} (seq INTEGER PRIMARY KEY, relation INTEGER, sign INTEGER, mark INTEGER, v0, v1)",
+    # Where an application says, before it writes anything else, that it writes a part of something global.
+    f"CREATE TABLE {GLOBAL} (id TEXT NOT NULL, parts INTEGER NOT NULL)",
 )
+
+MARKER = 0  # what stands in the place of a relation where a global transaction is marked
 
 # The second a log row was written in, then 31 random bits. Every SQLite that a writer may use has strftime.
 MARK = "(strftime('%s', 'now') << 31) | (random() & 2147483647)"
+
+FOUNDATION = (
+    *_TABLES,
+    f"CREATE TRIGGER {GLOBAL}_marked AFTER INSERT ON {GLOBAL} FOR EACH ROW BEGIN"
+    f" INSERT INTO {LOG} (relation, sign, mark, v0, v1) VALUES ({MARKER}, 0, {MARK}, NEW.id, NEW.parts); END",
+)
 
 
 def marked_at(mark: int) -> datetime:

@@ -12,16 +12,17 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from stillframe.errors import CaptureGap, SourceError
-from stillframe.sources.base import Position
+from stillframe.sources.base import Committed, Position
 from stillframe.sources.sqlite_capture import (
     CONSUMERS,
     FORMAT,
     LOG,
     MARK,
+    MARKER,
     RELATIONS,
     SOURCE,
     first_trigger_rowid,
@@ -85,7 +86,7 @@ def newest(con: sqlite3.Connection, source: str) -> Position:
         raise gap(
             source, "the log is empty, and capture always keeps one row: it was trimmed by someone else"
         )
-    return Position(found, *last)
+    return Position(found, last[0], str(last[1]))
 
 
 def write_marker(con: sqlite3.Connection) -> None:
@@ -118,7 +119,7 @@ def require_anchor(con: sqlite3.Connection, source: str, position: Position) -> 
         else:
             message = "a log row is missing"
         raise gap(source, message, f"position {position.sequence}, the log holds {low} to {high}")
-    if row[0] != position.anchor:
+    if str(row[0]) != position.mark:
         raise gap(
             source,
             "the database was restored from an older copy and written to since",
@@ -223,3 +224,53 @@ def missing(
     ).fetchone()
     row = con.execute(f"SELECT mark FROM {LOG} WHERE seq = ?", (oldest,)).fetchone()
     return count, row[0] if row else None
+
+
+def transactions(
+    con: sqlite3.Connection, source: str, relations: Sequence[str], after: Position, upto: Position
+) -> tuple[Committed, ...]:
+    """The log does not say where a transaction ends, only where one that was marked begins: what lies between
+    two such marks is taken for one. Its number is that of its first log row."""
+    require_whole(con, source, after, upto)
+    numbers = dict(con.execute(f"SELECT id, name FROM {RELATIONS}"))
+    begins = _segments(con, after, upto)
+    ends = [*(first - 1 for first, _, _ in begins[1:]), upto.sequence]
+    found = []
+    for (first, group, parts), last in zip(begins, ends, strict=True):
+        counted = con.execute(
+            f"SELECT relation, count(*) FROM {LOG} WHERE seq BETWEEN ? AND ? AND relation <> {MARKER}"
+            " GROUP BY relation",
+            (first, last),
+        )
+        rows = {numbers[n]: count for n, count in counted if numbers.get(n) in relations}
+        if rows or group:
+            found.append(Committed(first, rows, group, parts))
+    return tuple(found)
+
+
+def _segments(con: sqlite3.Connection, after: Position, upto: Position) -> list[tuple[int, str, int]]:
+    marks = con.execute(
+        f"SELECT seq, v0, v1 FROM {LOG} WHERE relation = {MARKER} AND seq > ? AND seq <= ? ORDER BY seq",
+        (after.sequence, upto.sequence),
+    ).fetchall()
+    before = [] if marks and marks[0][0] == after.sequence + 1 else [(after.sequence + 1, "", 0)]
+    return [*before, *marks] if upto.sequence > after.sequence else []
+
+
+def tag(con: sqlite3.Connection, after: Position, upto: Position) -> str:
+    """An expression for the number of the transaction a log row is of."""
+    whens = [
+        f"WHEN seq >= {int(first)} THEN {int(first)}" for first, _, _ in reversed(_segments(con, after, upto))
+    ]
+    return f"CASE {' '.join(whens)} END" if whens else "NULL"
+
+
+def without(
+    con: sqlite3.Connection, source: str, after: Position, upto: Position, numbers: Collection[int]
+) -> Position:
+    require_whole(con, source, after, upto)
+    if not numbers:
+        return upto
+    last = max(min(numbers) - 1, after.sequence)
+    (mark,) = con.execute(f"SELECT mark FROM {LOG} WHERE seq = ?", (last,)).fetchone()
+    return Position(upto.source, last, str(mark))

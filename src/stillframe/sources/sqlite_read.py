@@ -11,11 +11,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import pyarrow as pa
 
-from stillframe.algebra.arrow import staged_schema
+from stillframe.algebra.arrow import staged_schema, tagged_schema
 from stillframe.errors import SourceError, ValueMismatch
 from stillframe.sources.base import Keys
 from stillframe.sources.sqlite_catalog import Table, quoted
@@ -114,15 +115,16 @@ def writing(source: str, path: Path) -> Iterator[sqlite3.Connection]:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A query whose columns are the wanted ones, then the signed count if rows are `counted`: else each row
-    counts once."""
+    """A query whose columns are the wanted ones, then the signed count if rows are `counted` (else each row
+    counts once), then the transaction's number if they are `tagged`."""
 
     sql: str
-    parameters: tuple[int, ...]
+    parameters: tuple[Any, ...]
     table: Table
     columns: tuple[str, ...]
     readings: tuple[Reading, ...]
     counted: bool
+    tagged: bool = False
 
 
 def batches(con: sqlite3.Connection, source: str, query: Query) -> Iterator[pa.RecordBatch]:
@@ -146,10 +148,12 @@ def _lenient(raw: bytes) -> str | Undecodable:
 
 
 def _batches(con: sqlite3.Connection, source: str, query: Query) -> Iterator[pa.RecordBatch]:
-    schema = staged_schema([r.type for r in query.readings])
+    types = [r.type for r in query.readings]
+    schema = tagged_schema(types) if query.tagged else staged_schema(types)
     cursor = con.execute(query.sql, query.parameters)
     while rows := cursor.fetchmany(BATCH_ROWS):
         columns = list(zip(*rows, strict=True))
+        tags = [pa.array(columns.pop(), type=pa.int64())] if query.tagged else []
         counts = pa.array(columns.pop() if query.counted else [1] * len(rows), type=pa.int64())
         arrays = []
         for name, how, values in zip(query.columns, query.readings, columns, strict=True):
@@ -159,7 +163,7 @@ def _batches(con: sqlite3.Connection, source: str, query: Query) -> Iterator[pa.
                 raise _mismatch(
                     con, source, query.table, name, bad, rows[bad.index][: len(query.columns)]
                 ) from None
-        yield pa.RecordBatch.from_arrays([*arrays, counts], schema=schema)
+        yield pa.RecordBatch.from_arrays([*arrays, counts, *tags], schema=schema)
 
 
 def _mismatch(
