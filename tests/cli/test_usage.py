@@ -154,7 +154,7 @@ def test_what_a_variable_holds_is_never_read_as_yaml(project, monkeypatch):
 @pytest.mark.parametrize(
     "text",
     [
-        "name: x\nsources: {crm: {url: 'postgresql://app:${CRM_PASSWORD}@127.0.0.1/crm'}}\n",
+        "name: x\nsources: {crm: {url: 'oracle://app:${CRM_PASSWORD}@127.0.0.1/crm'}}\n",
         "name: x\nsources: {crm: {url: 'sqlite://app:${CRM_PASSWORD}@127.0.0.1/crm'}}\n",
         f"name: x\nsources: {{crm: {{url: 'postgresql://app:{SECRET}@127.0.0.1/crm' }}\n",
         f"name: x\nsources: {{crm: {{url: 'sqlite://h/crm?password={SECRET}'}}}}\n",

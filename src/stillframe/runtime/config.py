@@ -13,6 +13,7 @@ from typing import Any
 import yaml
 
 from stillframe.errors import ProjectError
+from stillframe.sources.opening import CAPTURES, SourceConfig
 
 FILE = "stillframe.yml"
 SCHEMAS = "stillframe.schemas.json"
@@ -28,12 +29,6 @@ class SettleBound:
     rows: float = 0.10
     files: int = 32
     seconds: float = 900.0
-
-
-@dataclass(frozen=True)
-class SourceConfig:
-    url: str
-    capture_limit: int | None = None
 
 
 @dataclass(frozen=True)
@@ -89,15 +84,33 @@ def _source(name: str, config: Any) -> SourceConfig:
         raise ProjectError(
             f"{name!r} cannot name a source", hint="use letters, digits and _; views say name.table"
         )
-    if not isinstance(config, dict) or "url" not in config:
-        raise ProjectError(f"source {name} needs a url", hint=f'{name}: {{url: "sqlite:///shop.db"}}')
-    _only(config, {"url", "capture_limit"}, f"source {name}")
+    if not isinstance(config, dict) or ("url" in config) == ("files" in config):
+        raise ProjectError(
+            f"source {name} needs a url or files",
+            hint=f'{name}: {{url: "sqlite:///shop.db"}}, or {name}: {{files: "{name}/*.csv"}}',
+        )
+    if "files" in config:
+        return _files(name, config)
+    _only(config, {"url", "schema", "capture", "capture_limit"}, f"source {name}")
+    capture = config.get("capture", CAPTURES[0])
+    if capture not in CAPTURES:
+        raise ProjectError(f"source {name}: no capture {capture!r}", hint=f"there are: {', '.join(CAPTURES)}")
     limit = config.get("capture_limit")
     if isinstance(limit, str) and limit.isdecimal():  # a number out of the environment
         limit = int(limit)
     if limit is not None and (not isinstance(limit, int) or limit <= 0):
         raise ProjectError(f"source {name}: capture_limit is a number of log rows, not {limit!r}")
-    return SourceConfig(str(config["url"]), limit)
+    schema = config.get("schema")
+    return SourceConfig(str(config["url"]), None if schema is None else str(schema), capture, limit)
+
+
+def _files(name: str, config: Mapping[str, Any]) -> SourceConfig:
+    _only(config, {"files", "key", "columns"}, f"source {name}")
+    key = config.get("key") or []
+    if not isinstance(key, list) or not all(isinstance(column, str) for column in key):
+        raise ProjectError(f"source {name}: key is a list of columns", hint=f"{name}: {{key: [id]}}")
+    columns = {str(column): str(type_) for column, type_ in _mapping(config, "columns").items()}
+    return SourceConfig(files=str(config["files"]), key=tuple(key), columns=columns)
 
 
 def _spark(config: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -2,32 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from stillframe.algebra import Plan, Schema, normalize, relations
 from stillframe.errors import ProjectError, StillframeError
+from stillframe.runtime.choosing import DEFAULT_LEVEL, NATIVE, Offer, choose
 from stillframe.sources.base import Relation
 from stillframe.sql import Names, Reason, Refused, ViewText, read_views, resolve, sources_named
-
-LEVEL = "strong"
-ALGORITHM = "tid"
-ALGORITHMS = [
-    "basic",
-    "rv",
-    "sc",
-    "eca",
-    "eca-key",
-    "eca-local",
-    "lca",
-    "strobe",
-    "t-strobe",
-    "g-strobe",
-    "c-strobe",
-    "c-t-strobe",
-    "tid",
-]
 
 
 @dataclass(frozen=True)
@@ -40,8 +23,9 @@ class View:
     reads: tuple[str, ...]
     upstream: tuple[str, ...]
     sources: frozenset[str]
-    level: str = LEVEL
-    algorithm: str = ALGORITHM
+    level: str = DEFAULT_LEVEL
+    algorithm: str = NATIVE
+    why: str = ""
 
     @property
     def name(self) -> str:
@@ -50,6 +34,11 @@ class View:
     @property
     def schema(self) -> Schema:
         return self.plan.schema
+
+    @property
+    def conducted(self) -> bool:
+        """Whether a live protocol brings it forward."""
+        return self.algorithm != NATIVE
 
     @property
     def policy(self) -> str:
@@ -180,9 +169,10 @@ def resolve_all(
     catalog: Mapping[str, Mapping[str, Relation]],
     unreadable: Mapping[str, tuple[Reason, ...]] | None = None,
     unreached: Mapping[str, StillframeError] | None = None,
+    offers: Callable[[str], Offer] | None = None,
 ) -> Definitions:
     """Resolve views until no more can be: a view waits for those its text names. `unreached` are sources
-    the catalog lacks because nobody ever reached them."""
+    the catalog lacks because nobody ever reached them; without `offers` nobody asks by which algorithm."""
     all_texts = tuple(texts)
     away = {text.name: error for text in all_texts if (error := _unreached(text, unreached or {}))}
     refused: dict[str, tuple[Reason, ...]] = dict(unreadable or {})
@@ -194,7 +184,7 @@ def resolve_all(
         names_left = {text.name.lower(): text.name for text in pending}
         for text in pending:
             try:
-                view = _resolve(text, catalog, views)
+                view = _resolve(text, catalog, views, offers)
             except Refused as error:
                 if any(other != text.name.lower() and _mentions(error, other) for other in names_left):
                     waiting.append(text)
@@ -239,9 +229,11 @@ def _cycle(text: ViewText, waiting: Iterable[ViewText]) -> Reason:
 
 
 def _resolve(
-    text: ViewText, catalog: Mapping[str, Mapping[str, Relation]], views: Mapping[str, View]
+    text: ViewText,
+    catalog: Mapping[str, Mapping[str, Relation]],
+    views: Mapping[str, View],
+    offers: Callable[[str], Offer] | None,
 ) -> View:
-    _check_options(text)
     names = Names(catalog, {name: view.schema for name, view in views.items()})
     try:
         plan = normalize(resolve(text.select, names, text.name))
@@ -250,32 +242,18 @@ def _resolve(
     reads = relations(plan)
     upstream = tuple(name for name in reads if name in views)
     direct = {name.split(".", 1)[0] for name in reads if name not in views}
-    return View(
-        text, plan, reads, upstream, frozenset(direct.union(*(views[name].sources for name in upstream)))
-    )
+    sources = frozenset(direct.union(*(views[name].sources for name in upstream)))
+    if offers is None:
+        return View(text, plan, reads, upstream, sources)
+    try:
+        offered = {source: offers(source) for source in sorted(sources)}
+        choice = choose(text.name, plan, bool(upstream), text.options, offered)
+    except Refused as refused:
+        raise Refused([replace(r, line=text.line) for r in refused.reasons], refused.view) from None
+    return View(text, plan, reads, upstream, sources, choice.level, choice.algorithm, choice.why)
 
 
 def _in_file(text: ViewText, reason: Reason) -> Reason:
     """A place in the SELECT as a place in the file it stands in."""
     column = reason.column + (text.select_column - 1 if reason.line == 1 else 0)
     return replace(reason, line=reason.line + text.select_line - 1, column=column)
-
-
-def _check_options(text: ViewText) -> None:
-    def refuse(code: str, message: str, hint: str) -> Refused:
-        return Refused((Reason(code, message, hint, text.line, 1, text.name),))
-
-    if text.options.get("consistency") == "complete":
-        raise refuse(
-            "LEVEL_UNAVAILABLE",
-            "complete needs a log with transaction boundaries, and SQLite's triggers see none",
-            "ask for consistency = 'strong', the nearest level there is",
-        )
-    algorithm = text.options.get("algorithm", "auto")
-    if algorithm not in ("auto", ALGORITHM):
-        known = algorithm in ALGORITHMS
-        raise refuse(
-            "ALGORITHM_UNAVAILABLE" if known else "UNKNOWN_ALGORITHM",
-            f"algorithm {algorithm} cannot run here" if known else f"no algorithm {algorithm!r}",
-            "sources with a change log are maintained by algorithm = 'tid' (or 'auto')",
-        )

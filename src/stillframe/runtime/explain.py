@@ -21,7 +21,6 @@ from stillframe.runtime.status import transactions_behind
 from stillframe.sources.base import Source
 
 LAKE = "lake"
-WHY = "every source keeps a change log, so each state is had from the current rows and the log"
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,7 @@ def explain(view: View, situation: Situation, sources: Mapping[str, Source]) -> 
     return {
         "view": view.name,
         "algorithm": view.algorithm,
-        "why": WHY,
+        "why": view.why,
         "level": view.level,
         "policy": view.policy,
         "mode": taken,

@@ -50,6 +50,8 @@ class Outcome:
     rows_out: int = 0
     seconds: float = 0.0
     error: StillframeError | None = None
+    asked: int = 0
+    compensated: int = 0  # answers that had seen more than was reported when their question was sent
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -59,6 +61,8 @@ class Outcome:
             "rows_in": self.rows_in,
             "rows_out": self.rows_out,
             "seconds": round(self.seconds, 3),
+            "questions": self.asked,
+            "compensated": self.compensated,
         }
 
 

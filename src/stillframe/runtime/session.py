@@ -16,9 +16,12 @@ from contextlib import suppress
 
 from stillframe.errors import CaptureGap, SourceError
 from stillframe.lake.frame import STOPPED, Frame
+from stillframe.runtime.choosing import TOP
+from stillframe.runtime.definitions import by_source
 from stillframe.runtime.outcome import Result, Step
-from stillframe.runtime.work import Means, Work
-from stillframe.sources.base import Position
+from stillframe.runtime.whole import steps
+from stillframe.runtime.work import Means, Work, begins
+from stillframe.sources.base import Committed, Position
 
 
 class Session(Means):
@@ -31,7 +34,10 @@ class Session(Means):
         previous = self.lake.newest()
         asked = tuple(self.definitions.views) if names is None else tuple(names)
         targets = self.definitions.closure(asked)
-        work = Work(self, previous, targets, frozenset(asked) if full else frozenset())
+        reached: dict[str, Position] = {}
+        if not full:
+            previous, reached = self._show_each_transaction(previous, targets)
+        work = Work(self, previous, targets, frozenset(asked) if full else frozenset(), reached)
         frame = work.publish()
         self.acknowledge(frame, work.vector)
         for view in frame.views.values():
@@ -40,12 +46,62 @@ class Session(Means):
                 self.observe(Step.SETTLED, view.table)
         self.metrics.observe("stillframe_refresh_seconds", time.perf_counter() - started)
         for name, outcome in work.outcomes.items():
-            # Reading the sources as of the vector leaves nothing to compensate.
-            self.metrics.count("stillframe_compensations_total", 0, view=name)
+            self.metrics.count("stillframe_compensations_total", outcome.compensated, view=name)
             self.metrics.count(
                 "stillframe_refresh_total", 1, view=name, mode=outcome.mode, reason=outcome.reason
             )
         return Result(frame, work.vector, work.outcomes)
+
+    def _show_each_transaction(
+        self, previous: Frame | None, targets: tuple[str, ...]
+    ) -> tuple[Frame | None, dict[str, Position]]:
+        """Frames in which the views that show every transaction go forward by one; the others are held
+        until the session's last frame."""
+        every = [self.definitions.views[name] for name in targets]
+        top = [view for view in every if view.level == TOP and not view.conducted]
+        going = [view for view in top if previous and not begins(view, previous.views.get(view.name))]
+        if previous is None or not going:
+            return previous, {}
+        names = self.definitions.closure([view.name for view in going])
+        since = {
+            source: Position.from_json(position)
+            for view in going
+            for source, position in (previous.views[view.name].vector or {}).items()
+        }
+        tables: dict[str, set[str]] = {source: set() for source in since}
+        for name in names:
+            for source, read in by_source(self.definitions.views[name].relations).items():
+                tables.setdefault(source, set()).update(read)
+        upto = {source: self.sources[source].position(self.consumer, ()) for source in since}
+        committed = {
+            source: self.sources[source].transactions(sorted(tables[source]), after, upto[source])
+            for source, after in since.items()
+        }
+        counts = [dict.fromkeys(committed, 0), *steps(committed)]
+        for shown in counts[1:-1]:
+            vector = {
+                source: self._after(source, since[source], upto[source], done[: shown[source]], done)
+                for source, done in committed.items()
+            }
+            previous = Work(self, previous, names, frozenset(), vector).publish()
+        return previous, {
+            source: self._after(source, since[source], upto[source], done[: counts[-1][source]], done)
+            for source, done in committed.items()
+        }
+
+    def _after(
+        self,
+        source: str,
+        since: Position,
+        upto: Position,
+        shown: tuple[Committed, ...],
+        every: tuple[Committed, ...],
+    ) -> Position:
+        """The state after some transactions, the first of an interval."""
+        if not shown and every:
+            return since
+        later = [one.number for one in every[len(shown) :]]
+        return self.sources[source].without(since, upto, later) if later else upto
 
     def recover(self) -> None:
         """Finish what a killed session left: tables behind the frame that names their files, and files

@@ -21,6 +21,7 @@ from stillframe.lake.storage import Vacuumed
 from stillframe.runtime.alter import drop, rename
 from stillframe.runtime.catalog import Reached, reach, reached_or_remembered, store, stored
 from stillframe.runtime.checking import check_views, unpublished, writer_for
+from stillframe.runtime.choosing import Offer
 from stillframe.runtime.config import SCHEMAS, Project, bare_project, load_project
 from stillframe.runtime.definitions import Definitions, read_texts, resolve_all, unknown_view
 from stillframe.runtime.explain import explain, survey
@@ -78,7 +79,7 @@ class Warehouse:
         self._verified = VerifiedFrames(project.warehouse)
         self._definitions: tuple[object, Definitions] | None = None
         self.sources: dict[str, Source] = {
-            source: open_source(source, config.url, capture_limit=config.capture_limit, base=project.root)
+            source: open_source(source, config, base=project.root, keep=project.warehouse / "snapshots")
             for source, config in project.sources.items()
         }
         _refuse_twins(self.sources)
@@ -166,9 +167,12 @@ class Warehouse:
         unreached = reached.unreached
         known = (texts, reached.relations, [str(error) for error in unreached.values()])
         if self._definitions is None or self._definitions[0] != known:
-            resolved = resolve_all(texts.views, reached.relations, texts.unreadable, unreached)
+            resolved = resolve_all(texts.views, reached.relations, texts.unreadable, unreached, self._offer)
             self._definitions = (known, resolved)
         return self._definitions[1]
+
+    def _offer(self, source: str) -> Offer:
+        return Offer.of(self.sources[source])
 
     def create_view(self, name: str, select: str, **options: str) -> None:
         """Define a view; the next refresh makes it. Refused text raises, and nothing is kept."""
@@ -180,7 +184,7 @@ class Warehouse:
         existing = read_texts(self.definitions_folder)
         if any(other.name.lower() == name.lower() for other in existing.views):
             raise ProjectError(f"there is a view {name} already", hint="drop it first, or edit its text")
-        resolved = resolve_all((*existing.views, parsed), self.catalog())
+        resolved = resolve_all((*existing.views, parsed), self.catalog(), offers=self._offer)
         if parsed.name not in resolved.views:
             raise unknown_view(parsed.name, resolved.views, resolved.refused.get(parsed.name))
         self._lake_if_there(create=True)

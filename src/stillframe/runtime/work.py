@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,10 +35,15 @@ from stillframe.engine import (
 from stillframe.errors import Busy, CaptureGap, StillframeError, ValueMismatch
 from stillframe.lake.frame import CURRENT, HELD, STOPPED, ChangeFile, DataFile, Frame, ViewState
 from stillframe.lake.storage import Storage
+from stillframe.runtime.choosing import TOP
+from stillframe.runtime.conduct import NotQuiet
+from stillframe.runtime.conducting import PATIENCE_SECONDS, Conducting
 from stillframe.runtime.definitions import Definitions, View, by_source
 from stillframe.runtime.metrics import Metrics
 from stillframe.runtime.outcome import NeedsFull, Observer, Outcome, Step, unobserved
 from stillframe.runtime.reads import Binder, Reads, Upstream, ViewFiles
+from stillframe.runtime.touched import touched_rows
+from stillframe.runtime.whole import Interval, left_out
 from stillframe.sources.base import Position, Source
 
 
@@ -52,6 +58,7 @@ class Means:
     consumer: str
     metrics: Metrics = field(default_factory=Metrics)
     observe: Observer = unobserved
+    patience: float = PATIENCE_SECONDS
 
 
 class Work:
@@ -59,20 +66,29 @@ class Work:
     others go on."""
 
     def __init__(
-        self, means: Means, previous: Frame | None, targets: tuple[str, ...], full: frozenset[str]
+        self,
+        means: Means,
+        previous: Frame | None,
+        targets: tuple[str, ...],
+        full: frozenset[str],
+        fixed: Mapping[str, Position] | None = None,
     ) -> None:
         self.means = means
         self.previous = previous
         self.number = previous.number + 1 if previous else 1
         self.views = {name: means.definitions.views[name] for name in targets}
         self.full = full
+        self.fixed = fixed or {}
         self.vector: dict[str, Position] = {}
         self.broken: dict[str, StillframeError] = {}
         self.states: dict[str, ViewState] = {}
         self.outcomes: dict[str, Outcome] = {}
         self.changes: dict[str, ViewFiles] = {}
-        self._fix()
         self.staging = means.lake.attempt("staging")
+        self.conducting = Conducting(
+            means.lake, means.engine, means.sources, means.consumer, self.staging, means.patience
+        )
+        self._fix()
         self.reads = self._reads(self.views.values(), self.staging)
 
     def _reads(self, views: Iterable[View], folder: Path) -> Reads:
@@ -106,25 +122,66 @@ class Work:
                 for relation in view.relations:
                     source, table = relation.split(".", 1)
                     beginning.setdefault(source, set()).add(table)
-        for name in sorted({source for view in self.views.values() for source in view.sources}):
+        needed = sorted({source for view in self.views.values() for source in view.sources})
+        for name in needed:
             try:
                 if name in beginning:
                     self.means.sources[name].attach(self.means.consumer, sorted(beginning[name]))
-                self.vector[name] = self.means.sources[name].position(self.means.consumer, ())
+                now = self.means.sources[name].position(self.means.consumer, ())
+                self.vector[name] = self.fixed.get(name, now)
             except StillframeError as error:
                 self.broken[name] = error
+        self._conduct()
         self.means.observe(Step.FIXED, "")
 
+    def _conduct(self) -> None:
+        """Live protocols go as far as their sources lead them; all other views go there too."""
+        going = {}
+        for view in self.views.values():
+            former = self._former(view.name)
+            whole = self.broken.keys().isdisjoint(view.sources)
+            if view.conducted and whole and not self._begins(view) and former is not None:
+                going[view.name] = (view, former)
+        stood = self._stood()
+        if going:
+            self.conducting.run(going, stood)
+            self.vector.update(self.conducting.reached)
+        elif len(stood) > 1 and not self.fixed:
+            self._leave_out(stood)
+
+    def _stood(self) -> dict[str, tuple[Position, list[str]]]:
+        """For each source, the oldest state of it that a view which goes on shows, and the tables read."""
+        found: dict[str, tuple[Position, list[str]]] = {}
+        for view in self.views.values():
+            former = self._former(view.name)
+            if former is None or self._begins(view):
+                continue
+            after = self._after(former)
+            for source, tables in by_source(view.relations).items():
+                if source in self.broken or source not in after:
+                    continue
+                since, names = found.get(source, (after[source], []))
+                oldest = min(since, after[source], key=lambda position: position.sequence)
+                found[source] = (oldest, sorted({*names, *tables}))
+        return found
+
+    def _leave_out(self, stood: Mapping[str, tuple[Position, list[str]]]) -> None:
+        """Cut the vector so that it splits no global transaction."""
+        intervals = {}
+        for source, (since, tables) in stood.items():
+            with suppress(CaptureGap):  # said of the views concerned, when they are computed
+                at = self.means.sources[source]
+                committed = at.transactions(tables, since, self.vector[source])
+                touched = partial(touched_rows, at, committed, since, self.vector[source])
+                intervals[source] = Interval(committed, touched)
+        for source, numbers in left_out(intervals).items():
+            if numbers:
+                since = stood[source][0]
+                cut = self.means.sources[source].without(since, self.vector[source], numbers)
+                self.vector[source] = cut
+
     def _begins(self, view: View) -> bool:
-        former = self._former(view.name)
-        return (
-            former is None
-            or former.vector is None
-            or former.definition != view.text.select
-            or former.schema != view.schema
-            or view.name in self.full
-            or view.policy == "full"
-        )
+        return view.name in self.full or begins(view, self._former(view.name))
 
     def _staged(self, relation: str, staged: Staged) -> None:
         source = relation.split(".", 1)[0]
@@ -137,6 +194,8 @@ class Work:
 
     def publish(self) -> Frame:
         try:
+            for name in self.conducting.views:
+                self._show_each(self.views[name])
             for view in self.views.values():
                 self._maintain(view)
             self.means.observe(Step.COMPUTED, "")
@@ -199,6 +258,8 @@ class Work:
         if reason is None:
             assert former is not None
             try:
+                if view.conducted:
+                    return self._conducted(view, former)
                 return self._incremental(view, former)
             except NeedsFull as need:
                 reason = need.message
@@ -273,6 +334,51 @@ class Work:
         rows_out = sum(file.rows for file in files)
         self.states[view.name] = self._advanced(view, former, files)
         return Outcome("incremental", "CHANGES", view.algorithm, rows_in, rows_out)
+
+    def _conducted(self, view: View, former: ViewState) -> Outcome:
+        done = self.conducting.views[view.name]
+        if isinstance(done.error, NotQuiet):
+            self.states[view.name] = replace(former, state=HELD)
+            return Outcome("held", NotQuiet.code, view.algorithm, done.rows, asked=done.asked)
+        if done.error is not None:
+            raise done.error
+        files: tuple[DataFile, ...] = ()
+        folder = self.means.lake.attempt("changes", view.name)
+        if done.shown and self.conducting.change(done.before, done.shown[-1], view.schema, folder):
+            files = self.means.lake.collect(folder)
+            self.means.observe(Step.WRITTEN, view.name)
+        self.states[view.name] = self._advanced(view, former, files)
+        mode, reason = ("incremental", "CHANGES") if files else ("unchanged", "NO_CHANGES")
+        rows_out = sum(file.rows for file in files)
+        return Outcome(
+            mode,
+            reason,
+            view.algorithm,
+            done.rows,
+            rows_out,
+            asked=done.asked,
+            compensated=done.compensated,
+        )
+
+    def _show_each(self, view: View) -> None:
+        """Frames of all the states but the last that a view which shows every transaction went through."""
+        done = self.conducting.views[view.name]
+        if view.level != TOP or done.error is not None:
+            return
+        for shown in done.shown[:-1]:
+            former = self._former(view.name)
+            folder = self.means.lake.attempt("changes", view.name)
+            assert former is not None
+            if self.conducting.change(done.before, shown, view.schema, folder):
+                files = self.means.lake.collect(folder)
+                vector = {source: position.to_json() for source, position in shown.vector.items()}
+                state = replace(self._advanced(view, former, files), vector=vector)
+                self.states = {view.name: state}
+                states = self._all_states()
+                self.previous = self._published(Frame(self.number, 0, datetime.now(UTC).isoformat(), states))
+                self.number += 1
+                done.before = self.conducting.held(shown)
+        self.states, self.changes = {}, {}
 
     def _recompute(self, view: View, reason: str) -> Outcome:
         upstream = {name: self._same(name) for name in view.upstream}
@@ -400,6 +506,17 @@ class Work:
                 reason=reason,
             )
         return Outcome("stopped", error.code, view.algorithm, error=error)
+
+
+def begins(view: View, former: ViewState | None) -> bool:
+    """Whether a view is computed anew, whatever it was."""
+    return (
+        former is None
+        or former.vector is None
+        or former.definition != view.text.select
+        or former.schema != view.schema
+        or view.policy == "full"
+    )
 
 
 def resting_on(frame: Frame, before: Frame, newest: Frame) -> Frame:

@@ -1,0 +1,260 @@
+"""Live protocols: one loop turns what sources report and answer into events, and does what protocols ask.
+
+Law: a protocol hears each source's transactions and answers in the order they happened at that source, each
+exactly once. Sources are read through their logs, so nothing depends on notifications that may be lost,
+late or repeated; a session that is given up leaves nothing behind, and the next one reports everything
+that the last frame does not show again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from typing import Any
+
+from stillframe.algebra import Bag, Plan, Scan
+from stillframe.algebra.plan import map_scans
+from stillframe.errors import StillframeError
+from stillframe.protocol import Protocol, Setting
+from stillframe.protocol.events import (
+    Action,
+    Answered,
+    Ask,
+    Event,
+    Install,
+    Notified,
+    Place,
+    Tick,
+    Transaction,
+    Update,
+)
+from stillframe.protocol.terms import question_plan
+from stillframe.runtime.channel import Channel, Report
+from stillframe.runtime.holding import Holding
+from stillframe.sources.base import Position
+
+POLL_SECONDS = 0.05
+
+
+class NotQuiet(StillframeError):
+    """A protocol did not come to rest in the time it had."""
+
+    code = "NOT_QUIET"
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A state of a view, and the states of the sources that had been reported when it was installed."""
+
+    content: Plan
+    vector: Mapping[str, Position]
+
+
+@dataclass
+class Conducted:
+    """One view under a protocol. `before` is its content in the last frame, `heard` what it was told of each
+    source; at first, what that frame shows."""
+
+    name: str
+    protocol: Protocol[Any]
+    before: Scan
+    heard: dict[str, Position]
+    state: Any = None
+    numbers: dict[str, int] = field(default_factory=dict)
+    owed: set[str] = field(default_factory=set)  # updates reported that no installed state reflects
+    shown: list[Shown] = field(default_factory=list)
+    rows: int = 0
+    compensated: int = 0
+    asked: int = 0
+    error: StillframeError | None = None
+
+    @property
+    def relations(self) -> frozenset[str]:
+        return frozenset(slot.relation for slot in self.protocol.view.slots)
+
+    @property
+    def content(self) -> Plan:
+        return self.shown[-1].content if self.shown else self.before
+
+    def transaction(self, source: str, report: Report) -> Transaction:
+        """A report as this view hears it, the next one from its source. A global transaction counts its own
+        parts as they come: its name stands for one more source."""
+        number = self._next(source)
+        name = f"{source}:{number}"
+        places: tuple[Place, ...] = ((source, number),)
+        parts: tuple[Place, ...] = ()
+        if report.group:
+            group = f"?{report.group}"
+            places = (*places, (group, self._next(group)))
+            parts = tuple((group, part) for part in range(1, report.parts + 1))
+        updates = tuple(
+            Update(f"{name}.{relation}{'+' if insert else '-'}", relation, insert, rows)
+            for relation, insert, rows in report.sides
+            if relation in self.relations
+        )
+        return Transaction(name, updates, places, parts)
+
+    def _next(self, counted: str) -> int:
+        self.numbers[counted] = self.numbers.get(counted, 0) + 1
+        return self.numbers[counted]
+
+
+class Conductor:
+    def __init__(
+        self,
+        holding: Holding,
+        channels: Mapping[str, Channel],
+        position: Callable[[str], Position],
+        patience: float,
+        since: Mapping[str, Position],
+    ) -> None:
+        self.holding = holding
+        self.channels = channels
+        self.position = position
+        self.patience = patience
+        self.since = since
+        self.views: list[Conducted] = []
+        self.reached: dict[str, Position] = {}
+        self._asks: deque[tuple[Conducted, Ask]] = deque()
+
+    def add(self, view: Conducted) -> None:
+        """Begin with what the last frame shows. What a protocol keeps beside it is read again from the
+        sources, as it was then."""
+        plan = view.protocol.view.plan
+
+        def begun(value: Plan) -> Plan:
+            return view.before if value == plan else self._as_heard(view, value)
+
+        view.state = self.holding.settle(_replaced(view.protocol.start(), begun))
+        self.views.append(view)
+
+    def _as_heard(self, view: Conducted, plan: Plan) -> Plan:
+        def leaf(scan: Scan, place: int | None) -> Plan:
+            source = scan.relation.split(".", 1)[0]
+            return self.channels[source].state(scan.relation, view.heard[source])
+
+        return map_scans(plan, leaf)
+
+    def run(self) -> dict[str, Position]:
+        """Report all there is, and go on until every view shows it. Returns what was reported."""
+        deadline = time.monotonic() + self.patience
+        for source in self.channels:
+            self._report(source)
+        while waiting := [view for view in self.views if view.error is None and self._waits(view)]:
+            if time.monotonic() > deadline:
+                for view in waiting:
+                    view.error = self._not_quiet(view)
+                self._asks.clear()
+                break
+            if self._asks:
+                self._answer(*self._asks.popleft())
+            elif not self._tick(waiting):
+                time.sleep(POLL_SECONDS)
+                for source in self.channels:
+                    self._report(source)
+        return self.reached
+
+    def _waits(self, view: Conducted) -> bool:
+        asked = any(asker is view for asker, _ in self._asks)
+        return asked or bool(view.owed) or view.protocol.unfinished(view.state) or self._splits(view)
+
+    def _splits(self, view: Conducted) -> bool:
+        """Whether what was reported holds a global transaction in part. A protocol that promises nothing does
+        not wait for the rest."""
+        if view.protocol.claims(Setting.LOCAL_TRANSACTIONS) == "none":
+            return False
+        parts = Counter[str]()
+        wanted = dict[str, int]()
+        for channel in self.channels.values():
+            for group, size in channel.marks.values():
+                parts[group] += 1
+                wanted[group] = size
+        return len(self.channels) > 1 and any(parts[group] < size for group, size in wanted.items())
+
+    def _not_quiet(self, view: Conducted) -> NotQuiet:
+        return NotQuiet(
+            f"{view.protocol.name} did not bring view {view.name} to rest in {self.patience:g} seconds",
+            detail=f"{len(view.owed)} changes are not shown yet, after {view.asked} questions to the sources",
+            hint="it installs only when the sources are quiet, or a global transaction lacks a part; the view"
+            " stays as it was and is tried again; algorithm = 'tid' needs no quiet",
+        )
+
+    def _tick(self, waiting: list[Conducted]) -> bool:
+        ticked = False
+        for view in waiting:
+            if view.protocol.unfinished(view.state):
+                self._tell(view, Tick())
+                ticked = True
+        return ticked
+
+    def _report(self, source: str, upto: Position | None = None) -> None:
+        """Everything a source committed up to a state, to every view that reads it."""
+        upto = self.reached[source] = upto or self.position(source)
+        if source in self.since:  # no view here reads it, but parts of global transactions may be there
+            self.channels[source].reports(self.since[source], upto)
+        for view in self.views:
+            if source in view.heard and view.error is None:
+                after, view.heard[source] = view.heard[source], upto
+                for report in self.channels[source].reports(after, upto):
+                    self._notify(view, view.transaction(source, report))
+
+    def _notify(self, view: Conducted, transaction: Transaction) -> None:
+        if transaction.updates or view.protocol.numbered_answers:
+            view.owed |= {update.id for update in transaction.updates}
+            view.rows += sum(self.holding.count(update.rows) for update in transaction.updates)
+            self._tell(view, Notified(transaction))
+
+    def _answer(self, view: Conducted, ask: Ask) -> None:
+        """On the newest state there is: what came since the question was sent is told first."""
+        if view.error is not None:
+            return
+        channel = self.channels[ask.source]
+        at = self.position(ask.source)
+        answers = tuple(channel.answer(view.protocol.asked_view, q, at) for q in ask.questions)
+        before = view.numbers.get(ask.source, 0)
+        self._report(ask.source, at)
+        view.asked += 1
+        seen = view.numbers.get(ask.source, 0)
+        view.compensated += seen > before
+        self._tell(view, Answered(ask.id, answers, seen if view.protocol.numbered_answers else None))
+
+    def _tell(self, view: Conducted, event: Event) -> None:
+        try:
+            state, actions = self.holding.settle(view.protocol.step(view.state, event))
+            view.state = state
+            for action in actions:
+                self._do(view, action)
+        except StillframeError as error:
+            view.error = error
+
+    def _do(self, view: Conducted, action: Action) -> None:
+        match action:
+            case Install(content, updates):
+                view.owed -= set(updates)
+                view.shown.append(Shown(content, dict(view.heard)))
+            case Ask() if self._about_nothing(action):
+                asked = view.protocol.asked_view
+                nothing = [self.holding.hold(Bag(), question_plan(asked, q).schema) for q in action.questions]
+                self._tell(view, Answered(action.id, tuple(nothing)))
+            case Ask():
+                self._asks.append((view, action))
+
+    def _about_nothing(self, ask: Ask) -> bool:
+        return all(
+            any(self.holding.empty(part.rows) for part in term.parts)
+            for question in ask.questions
+            for term in question.terms
+        )
+
+
+def _replaced(value: Any, change: Callable[[Plan], Plan]) -> Any:
+    """A state with every plan in it changed."""
+    if isinstance(value, Plan):
+        return change(value)
+    if isinstance(value, tuple):
+        return tuple(_replaced(item, change) for item in value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return replace(value, **{f.name: _replaced(getattr(value, f.name), change) for f in fields(value)})
+    return value

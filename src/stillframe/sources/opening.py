@@ -1,0 +1,87 @@
+"""From what a project says of a source to the source. Nothing is reached here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from stillframe.errors import ProjectError
+from stillframe.sources.base import Capture, Source
+from stillframe.sources.sqlite import SqliteSource
+
+AUTO = "auto"
+CAPTURES = (AUTO, *(str(capture) for capture in Capture))
+
+
+@dataclass(frozen=True)
+class SourceConfig:
+    """One entry of `sources`. A database has a url, a set of exports has `files` and perhaps a `key`."""
+
+    url: str = ""
+    schema: str | None = None
+    capture: str = AUTO
+    capture_limit: int | None = None
+    files: str = ""
+    key: tuple[str, ...] = ()
+    columns: Mapping[str, str] = field(default_factory=dict)
+
+
+def open_source(name: str, config: SourceConfig, *, base: Path | None = None, keep: Path) -> Source:
+    """The source a project describes. Relative paths are relative to `base`; a source that can only be
+    snapshotted keeps its snapshots below `keep`."""
+    base = base or Path.cwd()
+    if config.files:
+        return _files(name, config, base, keep)
+    scheme, separator, _ = config.url.partition("://")
+    opener = _SCHEMES.get(scheme.lower()) if separator else None
+    if opener is None:
+        raise ProjectError(
+            f"source {name!r} has a url of an unknown kind",
+            detail=f"scheme {scheme!r}" if separator else "the url has no scheme",
+            hint="use sqlite:///relative.db, sqlite:////absolute.db, postgresql://user:${PASSWORD}@host/db"
+            ' or mariadb://user:${PASSWORD}@host/db; exports are given as files: "folder/*.csv"',
+        )
+    return opener(name, config, base, keep)
+
+
+def _sqlite(name: str, config: SourceConfig, base: Path, keep: Path) -> Source:
+    rest = config.url.partition("://")[2]
+    if not rest.startswith("/") or rest in ("/", "/:memory:"):
+        raise ProjectError(
+            f"source {name!r} names no database file",
+            detail=config.url,
+            hint="three slashes before a relative path, four before an absolute one",
+        )
+    return SqliteSource(name, base / rest[1:], config.capture_limit)
+
+
+def _postgres(name: str, config: SourceConfig, base: Path, keep: Path) -> Source:
+    from stillframe.sources.postgres import PostgresSource
+
+    return PostgresSource(name, config.url, config.schema or "public", config.capture_limit)
+
+
+def _mariadb(name: str, config: SourceConfig, base: Path, keep: Path) -> Source:
+    from stillframe.sources.mariadb import MariadbSource
+
+    return MariadbSource(name, config.url, config.capture_limit)
+
+
+def _files(name: str, config: SourceConfig, base: Path, keep: Path) -> Source:
+    from stillframe.sources.files import FilesReader
+    from stillframe.sources.snapshots import SnapshotSource
+
+    return SnapshotSource(
+        FilesReader(name, str(base / config.files), config.key, config.columns), keep / name
+    )
+
+
+Opener = Callable[[str, SourceConfig, Path, Path], Source]
+_SCHEMES: Mapping[str, Opener] = {
+    "sqlite": _sqlite,
+    "postgresql": _postgres,
+    "postgres": _postgres,
+    "mariadb": _mariadb,
+    "mysql": _mariadb,
+}
