@@ -14,6 +14,7 @@ from stillframe.runtime.outcome import Step, unobserved
 _WORDS = {
     Step.STARTED: "starting a session",
     Step.FIXED: "sources fixed; reading changes",
+    Step.LOADED: "loading {subject}",
     Step.STAGED: "read {subject}",
     Step.WRITTEN: "wrote {subject}",
     Step.COMPUTED: "publishing the frame",

@@ -19,7 +19,7 @@ from stillframe.engine.session import (
     is_connect,
     open_engine,
 )
-from stillframe.engine.stage import Read, Staged, stage
+from stillframe.engine.stage import Read, Staged, counts_one, stage
 from stillframe.engine.tables import Tables
 from stillframe.engine.words import identifier
 
@@ -36,6 +36,7 @@ __all__ = [
     "adopt",
     "canonical_sql",
     "consolidated_sql",
+    "counts_one",
     "engine_errors",
     "identifier",
     "is_connect",

@@ -106,6 +106,11 @@ def _by_task(
     )
 
 
+def counts_one(files: Sequence[Path]) -> bool:
+    """Whether every row of these files is known to count one."""
+    return all(_counts_one(pq.read_metadata(path)) for path in files)
+
+
 def _counts_one(footer: pq.FileMetaData) -> bool:
     """Whether a file's statistics show that every count is one; what they do not show is not so."""
     place = footer.schema.names.index(COUNT)

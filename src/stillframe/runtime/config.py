@@ -40,6 +40,7 @@ class Project:
     spark: Mapping[str, Any] = field(default_factory=dict)
     retention: timedelta = timedelta(hours=24)
     settle: SettleBound = SettleBound()
+    load_chunk: int = 250_000  # rows that a first load reads at a time
 
     @property
     def views(self) -> Path:
@@ -60,7 +61,7 @@ def load_project(root: Path) -> Project:
     if not isinstance(document, dict):
         raise ProjectError(f"{FILE} must be a mapping with name, warehouse and sources")
     document = _expanded(document)
-    known = {"name", "warehouse", "spark", "sources", "retention", "settle"}
+    known = {"name", "warehouse", "spark", "sources", "retention", "settle", "load_chunk"}
     _only(document, known, FILE)
     name = document.get("name")
     if not isinstance(name, str) or not name.strip():
@@ -76,7 +77,14 @@ def load_project(root: Path) -> Project:
         spark=_spark(_mapping(document, "spark")),
         retention=_duration(document.get("retention", "24h")),
         settle=_settle(_mapping(document, "settle")),
+        load_chunk=_chunk(document.get("load_chunk", Project.load_chunk)),
     )
+
+
+def _chunk(value: Any) -> int:
+    if not isinstance(value, int) or value < 1:
+        raise ProjectError(f"load_chunk is a number of rows, not {value!r}", hint="load_chunk: 250000")
+    return value
 
 
 def _source(name: str, config: Any) -> SourceConfig:

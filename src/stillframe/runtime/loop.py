@@ -34,11 +34,20 @@ class Watch:
         """A session came to its end since `has_work` was asked."""
         self._tried = self._seen
 
-    def has_work(self, frame: Frame | None, definitions: Definitions, sources: Mapping[str, Source]) -> bool:
+    def has_work(
+        self,
+        frame: Frame | None,
+        definitions: Definitions,
+        sources: Mapping[str, Source],
+        loading: frozenset[str] = frozenset(),
+    ) -> bool:
+        """`loading` are views that a session leaves alone for now."""
         states = frame.views if frame else {}
         stopped: dict[str, object] = {}
         work = any(name in states and states[name].state != STOPPED for name in definitions.refused)
         for view in definitions.views.values():
+            if view.name in loading:
+                continue
             state = states.get(view.name)
             if state is None:
                 work = True
@@ -63,14 +72,18 @@ def run(
     on_look: Callable[[Definitions], None] | None,
 ) -> None:
     settler: threading.Thread | None = None
+    loader: threading.Thread | None = None
     beaten = time.monotonic()
     try:
         while not stop.is_set():
             began = time.monotonic()
             if on_look is not None:
                 on_look(warehouse.definitions())
+            if warehouse.loading() and (loader is None or not loader.is_alive()):
+                loader = threading.Thread(target=_load_quietly, args=[warehouse], name="load", daemon=True)
+                loader.start()
             if warehouse.moved():
-                result = warehouse.bring_forward()
+                result = warehouse.bring_forward(beside=True)
                 if on_result is not None:
                     on_result(result)
             if settler is None or not settler.is_alive():
@@ -85,6 +98,12 @@ def run(
     finally:
         if settler is not None:
             settler.join()
+
+
+def _load_quietly(warehouse: Warehouse) -> None:
+    """What fails is tried again when it is next looked for; what was read stays."""
+    with suppress(StillframeError):
+        warehouse.load_due()
 
 
 def _settle_quietly(warehouse: Warehouse) -> None:

@@ -17,6 +17,7 @@ class Step(StrEnum):
 
     STARTED = "started"
     FIXED = "fixed"
+    LOADED = "loaded"
     STAGED = "staged"
     WRITTEN = "written"
     COMPUTED = "computed"

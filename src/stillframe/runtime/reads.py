@@ -104,6 +104,18 @@ class Reads:
         marks = None if keys is None else (keys.column, frozenset(keys.values.to_pylist()))
         return self._staged(("state", relation, marks), relation, read)
 
+    def adopt(self, relation: str, rows: Staged, at: Position) -> None:
+        """A relation that was read before, as it was at `at`: its changes since bring it to the vector."""
+        since = self.change(relation, at)
+        self._memo["state", relation, None] = Staged(
+            (*rows.files, *since.files),
+            rows.positions,
+            rows.types,
+            rows.rows + since.rows,
+            rows.plain and not since.rows,
+            small=False,
+        )
+
     def pushable(self, relation: str, column: int) -> bool:
         source, table = relation.split(".", 1)
         return self._sources[source].pushable(table, self._schemas[relation][column].name)

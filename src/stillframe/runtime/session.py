@@ -18,6 +18,7 @@ from stillframe.errors import CaptureGap, SourceError
 from stillframe.lake.frame import STOPPED, Frame
 from stillframe.runtime.choosing import TOP
 from stillframe.runtime.definitions import by_source
+from stillframe.runtime.loading import Loaded
 from stillframe.runtime.outcome import Result, Step
 from stillframe.runtime.whole import steps
 from stillframe.runtime.work import Means, Work, begins
@@ -27,8 +28,16 @@ from stillframe.sources.base import Committed, Position
 class Session(Means):
     """Run under the lake's exclusive lock, after `recover`."""
 
-    def run(self, names: Iterable[str] | None = None, *, full: bool = False) -> Result:
-        """Maintain the named views (all by default) and what they read, as one frame."""
+    def run(
+        self,
+        names: Iterable[str] | None = None,
+        *,
+        full: bool = False,
+        loaded: Mapping[str, Loaded] | None = None,
+        kept: Iterable[tuple[str, Position]] = (),
+    ) -> Result:
+        """Maintain the named views (all by default) and what they read, as one frame. `loaded` are relations
+        of new views that were read already; the logs are `kept` for loads that still run."""
         started = time.perf_counter()
         self.observe(Step.STARTED, "")
         previous = self.lake.newest()
@@ -37,9 +46,9 @@ class Session(Means):
         reached: dict[str, Position] = {}
         if not full:
             previous, reached = self._show_each_transaction(previous, targets)
-        work = Work(self, previous, targets, frozenset(asked) if full else frozenset(), reached)
+        work = Work(self, previous, targets, frozenset(asked) if full else frozenset(), reached, loaded)
         frame = work.publish()
-        self.acknowledge(frame, work.vector)
+        self.acknowledge(frame, work.vector, kept)
         for view in frame.views.values():
             if view.settled == frame.number and view.vector is not None:
                 self.lake.settle(view)
@@ -112,17 +121,20 @@ class Session(Means):
                 self.lake.settle(view)
         self.lake.sweep()
 
-    def acknowledge(self, frame: Frame, fixed: Mapping[str, Position]) -> None:
+    def acknowledge(
+        self, frame: Frame, fixed: Mapping[str, Position], kept: Iterable[tuple[str, Position]] = ()
+    ) -> None:
         """Each source may trim what every view of a durable frame has passed. A view that lost its place
         for good (CAPTURE_GAP) holds nothing back, nor does one that reads it. The frame stands whether or
         not a source hears of it: the next session says it again."""
-        lost = self._lost(frame)
+        lost, kept = self._lost(frame), tuple(kept)
         for name, newest in fixed.items():
             positions = [
                 Position.from_json(view.vector[name])
                 for view_name, view in frame.views.items()
                 if view.vector and name in view.vector and view_name not in lost
             ]
+            positions += [position for source, position in kept if source == name]
             same = [position for position in positions if position.source == newest.source]
             if same:
                 with suppress(SourceError):

@@ -23,8 +23,9 @@ from stillframe.runtime.catalog import Reached, reach, reached_or_remembered, st
 from stillframe.runtime.checking import check_views, unpublished, writer_for
 from stillframe.runtime.choosing import Offer
 from stillframe.runtime.config import SCHEMAS, Project, bare_project, load_project
-from stillframe.runtime.definitions import Definitions, read_texts, resolve_all, unknown_view
+from stillframe.runtime.definitions import Definitions, View, read_texts, resolve_all, unknown_view
 from stillframe.runtime.explain import explain, survey
+from stillframe.runtime.loading import Loaded, Loader
 from stillframe.runtime.loop import Watch, run
 from stillframe.runtime.metrics import Metrics
 from stillframe.runtime.outcome import Observer, Result, unobserved
@@ -32,6 +33,7 @@ from stillframe.runtime.session import Session
 from stillframe.runtime.settle import due, settle
 from stillframe.runtime.status import source_status, view_status
 from stillframe.runtime.verify import FRAME_EXPIRED, Verification, VerifiedFrames, Verifier
+from stillframe.runtime.work import begins
 from stillframe.sources import open_source
 from stillframe.sources.base import Relation, Source
 from stillframe.sql import parse_views
@@ -78,6 +80,7 @@ class Warehouse:
         self._watch = Watch()
         self._verified = VerifiedFrames(project.warehouse)
         self._definitions: tuple[object, Definitions] | None = None
+        self._loaded: dict[str, Loaded] = {}
         self.sources: dict[str, Source] = {
             source: open_source(source, config, base=project.root, keep=project.warehouse / "snapshots")
             for source, config in project.sources.items()
@@ -219,16 +222,63 @@ class Warehouse:
         return result
 
     def bring_forward(
-        self, views: Sequence[str] = (), *, full: bool = False, wait: float = WAIT_SECONDS
+        self,
+        views: Sequence[str] = (),
+        *,
+        full: bool = False,
+        wait: float = WAIT_SECONDS,
+        beside: bool = False,
     ) -> Result:
-        """One session alone."""
+        """One session alone. Large views that begin are loaded first, while others may go on; `beside` a
+        load that runs, they are left out until it is done."""
         self._lake_if_there(create=True)
+        if not beside:
+            self.load_due(views, full=full)
         with self.lake.exclusive(wait):
             session = self._session()
             session.recover()
-            result = session.run(views or None, full=full)
+            loader, loading = self._loader(), self.loading() if beside else frozenset()
+            names = views or None
+            if loading:
+                left = session.definitions
+                out = {name for name in left.views if not loading.isdisjoint(left.closure([name]))}
+                names = [name for name in left.views if name not in out]
+            result = session.run(names, full=full, loaded=self._loaded, kept=loader.kept())
+        for name in set(self._loaded) & set(result.outcomes):
+            del self._loaded[name]
+            loader.forget(name)
         self._watch.tried()
         return result
+
+    def _loader(self) -> Loader:
+        chunk = self.project.load_chunk
+        return Loader(
+            self.lake.path, lambda: self.engine, self.sources, self.project.name, self.observe, chunk
+        )
+
+    def _beginning(self, views: Sequence[str] = (), *, full: bool = False) -> list[View]:
+        """The views to be computed anew that are worth a load."""
+        definitions, frame = self.definitions(), self._newest()
+        loader = self._loader()
+        return [
+            view
+            for view in definitions.views.values()
+            if (not views or view.name in definitions.closure(views))
+            and not view.upstream
+            and view.policy != "full"
+            and ((full and view.name in (views or definitions.views)) or begins(view, _state_in(frame, view)))
+            and loader.large(view)
+        ]
+
+    def loading(self) -> frozenset[str]:
+        """The views that are not to be shown before they are loaded."""
+        return frozenset(view.name for view in self._beginning() if view.name not in self._loaded)
+
+    def load_due(self, views: Sequence[str] = (), *, full: bool = False) -> None:
+        """Load what begins and is large. Nothing is locked: other sessions go on meanwhile."""
+        for view in self._beginning(views, full=full):
+            if view.name not in self._loaded:
+                self._loaded[view.name] = self._loader().load(view)
 
     def refresh(self, *views: str, full: bool = False, settle: bool = False) -> Frame:
         """Bring all views (or the named ones and what they read) to the sources' present state, as the
@@ -255,7 +305,7 @@ class Warehouse:
 
     def moved(self) -> bool:
         """Whether a session now could show something the newest frame does not."""
-        return self._watch.has_work(self._newest(), self.definitions(), self.sources)
+        return self._watch.has_work(self._newest(), self.definitions(), self.sources, self.loading())
 
     def run(
         self,
@@ -491,3 +541,7 @@ def _refuse_twins(sources: Mapping[str, Source]) -> None:
 
 
 __all__ = ["Busy", "Warehouse", "open_project"]
+
+
+def _state_in(frame: Frame | None, view: View) -> ViewState | None:
+    return frame.views.get(view.name) if frame else None

@@ -39,6 +39,7 @@ from stillframe.runtime.choosing import TOP
 from stillframe.runtime.conduct import NotQuiet
 from stillframe.runtime.conducting import PATIENCE_SECONDS, Conducting
 from stillframe.runtime.definitions import Definitions, View, by_source
+from stillframe.runtime.loading import Loaded
 from stillframe.runtime.metrics import Metrics
 from stillframe.runtime.outcome import NeedsFull, Observer, Outcome, Step, unobserved
 from stillframe.runtime.reads import Binder, Reads, Upstream, ViewFiles
@@ -72,6 +73,7 @@ class Work:
         targets: tuple[str, ...],
         full: frozenset[str],
         fixed: Mapping[str, Position] | None = None,
+        loaded: Mapping[str, Loaded] | None = None,
     ) -> None:
         self.means = means
         self.previous = previous
@@ -79,6 +81,7 @@ class Work:
         self.views = {name: means.definitions.views[name] for name in targets}
         self.full = full
         self.fixed = fixed or {}
+        self.loaded = dict(loaded or {})
         self.vector: dict[str, Position] = {}
         self.broken: dict[str, StillframeError] = {}
         self.states: dict[str, ViewState] = {}
@@ -381,6 +384,16 @@ class Work:
         self.states, self.changes = {}, {}
 
     def _recompute(self, view: View, reason: str) -> Outcome:
+        loaded = self.loaded.pop(view.name, None)
+        if loaded is None:
+            return self._recomputed(view, reason)
+        with suppress(CaptureGap), self._alone(view):
+            for relation, rows in loaded.relations.items():
+                self.reads.adopt(relation, rows, loaded.vector[relation.split(".", 1)[0]])
+            return self._recomputed(view, reason)
+        return self._recomputed(view, reason)
+
+    def _recomputed(self, view: View, reason: str) -> Outcome:
         upstream = {name: self._same(name) for name in view.upstream}
         plan = at(view.plan, Moment.AFTER, frozenset())
         binder = Binder(self.reads, Tables(self.means.engine()), self.means.lake.path, {}, upstream)
