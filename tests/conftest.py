@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import servers
 from stillframe.engine import Engine, open_engine
 from stillframe.runtime import Warehouse, load_project
 
@@ -30,6 +31,18 @@ def engine(engine_name: str) -> Iterator[Engine]:
     opened = open_engine(settings)
     yield opened
     opened.close()
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[servers.PostgresServer]:
+    with servers.postgres() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def mariadb_server() -> Iterator[servers.MariadbServer]:
+    with servers.mariadb(*servers.BINLOG) as server:
+        yield server
 
 
 class Shop:
