@@ -25,6 +25,7 @@ pytestmark = pytest.mark.engine
 TRANSFERS = 20_000 if os.environ.get("STILLFRAME_LONG") == "1" else 800
 WRITERS = 8
 TOTAL = 2 * ACCOUNTS * START
+MONEY = {"accounts": "balance", "debits": "amount", "credits": "amount"}
 TABLES = {"pg": ("accounts", "debits"), "my": ("accounts", "credits")}
 
 
@@ -48,19 +49,16 @@ class Bank:
         shop.views(
             "\n".join(
                 f"CREATE MATERIALIZED VIEW {source}_{table} WITH (algorithm = '{algorithm}') AS"
-                f" SELECT id, {'balance' if table == 'accounts' else 'amount'} AS money FROM {source}.{table};"
+                f" SELECT id, {MONEY[table]} AS money FROM {source}.{table};"
                 for source, tables in TABLES.items()
                 for table in tables
             )
         )
 
     def start(self, transfers: int) -> list[subprocess.Popen[bytes]]:
-        script = str(Path(__file__).with_name("bank_writers.py"))
+        script, each = str(Path(__file__).with_name("bank_writers.py")), str(transfers // WRITERS)
         return [
-            subprocess.Popen(
-                [sys.executable, script, self.urls["pg"], self.urls["my"]]
-                + [str(writer), str(transfers // WRITERS), str(writer)]
-            )
+            subprocess.Popen([sys.executable, script, *self.urls.values(), str(writer), each, str(writer)])
             for writer in range(WRITERS)
         ]
 

@@ -35,7 +35,10 @@ def check(warehouse: Warehouse, options: argparse.Namespace, output: Output) -> 
         output.say("there are no views; write one into views/")
     away = {} if options.offline else warehouse.unreachable()
     if not options.offline:
-        document["sources"] = {name: _source_document(away.get(name)) for name in warehouse.sources}
+        document["sources"] = {
+            name: {**_source_document(away.get(name)), **_capture(warehouse, name, output)}
+            for name in warehouse.sources
+        }
         document["schemas"] = _store_schemas(warehouse, output)
     output.document(document)
     for error in away.values():
@@ -49,6 +52,20 @@ def _source_document(error: StillframeError | None) -> dict[str, Any]:
     if error is None:
         return {"ok": True}
     return {"ok": False, "code": error.code, "message": error.message, "hint": error.hint}
+
+
+def _capture(warehouse: Warehouse, name: str, output: Output) -> dict[str, Any]:
+    """How a source's changes are captured, and what would be gained by a better way."""
+    found = warehouse.capture(name)
+    if not found:
+        return {}
+    output.text(Text.assemble(("source   ", "cyan"), f"{name}  captured by {found['capture']}"))
+    for method in found["methods"]:
+        if method["capture"] != found["capture"] and method["capture"] != "snapshot":
+            lacking = "; ".join(method["missing"])
+            needs = f"needs {lacking}" if lacking else f"set capture: {method['capture']}"
+            output.say(f"         {method['capture']} would give {method['gains']}: {needs}", style="dim")
+    return found
 
 
 def _store_schemas(warehouse: Warehouse, output: Output) -> str | None:

@@ -32,6 +32,9 @@ class Offer:
         return cls(source.capture, source.transactional, source.commit_order)
 
 
+UNREACHED = Offer(Capture.TRIGGERS, transactional=True, commit_order=False)
+
+
 @dataclass(frozen=True)
 class Choice:
     algorithm: str

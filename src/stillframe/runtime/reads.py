@@ -18,7 +18,7 @@ from stillframe.algebra.plan import map_scans
 from stillframe.change import Fetch, Link, body, driver, fetches
 from stillframe.engine import Engine, Read, Staged, Tables, stage
 from stillframe.lake.frame import ViewState
-from stillframe.sources.base import Keys, Position, Source
+from stillframe.sources.base import Capture, Keys, Position, Source
 
 KEY_LIMIT = 20_000
 
@@ -93,7 +93,8 @@ class Reads:
             after,
             self._vector[source],
         )
-        return self._staged(("change", relation, after), relation, read)
+        net = self._sources[source].capture is Capture.SNAPSHOT  # then it is two whole states
+        return self._staged(("change", relation, after), relation, read, net=net)
 
     def state(self, relation: str, keys: Keys | None = None) -> Staged:
         source, table = relation.split(".", 1)
@@ -129,12 +130,12 @@ class Reads:
     def _names(self, relation: str) -> tuple[str, ...]:
         return tuple(self._schemas[relation][i].name for i in self._positions(relation))
 
-    def _staged(self, key: tuple[object, ...], relation: str, read: Read) -> Staged:
+    def _staged(self, key: tuple[object, ...], relation: str, read: Read, *, net: bool = False) -> Staged:
         if key not in self._memo:
             positions = self._positions(relation)
             types = [self._schemas[relation][i].type for i in positions]
             folder = self._folder / str(len(self._memo))
-            self._memo[key] = stage(self._engine, read, positions, types, folder)
+            self._memo[key] = stage(self._engine, read, positions, types, folder, net=net)
             self._counted(relation, self._memo[key])
         return self._memo[key]
 

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from stillframe.engine import Engine, adopt, engine_errors, open_engine
-from stillframe.errors import Busy, LakeError, ProjectError, StillframeError
+from stillframe.errors import Busy, LakeError, ProjectError, SourceError, StillframeError
 from stillframe.lake import Lake
 from stillframe.lake.frame import Frame, ViewState
 from stillframe.lake.reader import content, frame_query
@@ -21,7 +21,7 @@ from stillframe.lake.storage import Vacuumed
 from stillframe.runtime.alter import drop, rename
 from stillframe.runtime.catalog import Reached, reach, reached_or_remembered, store, stored
 from stillframe.runtime.checking import check_views, unpublished, writer_for
-from stillframe.runtime.choosing import Offer
+from stillframe.runtime.choosing import UNREACHED, Offer
 from stillframe.runtime.config import SCHEMAS, Project, bare_project, load_project
 from stillframe.runtime.definitions import Definitions, View, read_texts, resolve_all, unknown_view
 from stillframe.runtime.explain import explain, survey
@@ -175,7 +175,11 @@ class Warehouse:
         return self._definitions[1]
 
     def _offer(self, source: str) -> Offer:
-        return Offer.of(self.sources[source])
+        """Of a source that cannot be reached, what is likely: nothing is computed before it is reached."""
+        try:
+            return Offer.of(self.sources[source])
+        except SourceError:
+            return UNREACHED
 
     def create_view(self, name: str, select: str, **options: str) -> None:
         """Define a view; the next refresh makes it. Refused text raises, and nothing is kept."""
@@ -400,6 +404,20 @@ class Warehouse:
         reached = self._reached(offline=offline)
         writer = self._engine.writer if self._engine else writer_for(self.project.spark)
         return check_views(self._resolved(reached), reached.away, writer)
+
+    def capture(self, name: str) -> dict[str, Any]:
+        """How a source's changes are found, and the other ways there are; nothing of one that is away."""
+        source = self.sources[name]
+        try:
+            return {
+                "capture": str(source.capture),
+                "methods": [
+                    {"capture": str(m.capture), "missing": list(m.missing), "gains": m.gains}
+                    for m in source.methods()
+                ],
+            }
+        except SourceError:
+            return {}
 
     def plan(self, name: str) -> dict[str, Any]:
         """The change plan of a view, as data: what `refresh` runs."""

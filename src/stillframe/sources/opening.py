@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import glob
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import cast
 
 from stillframe.errors import ProjectError
+from stillframe.sources.auto import PREFERRED, AutoSource
 from stillframe.sources.base import Capture, Source
 from stillframe.sources.sqlite import SqliteSource
 
@@ -53,28 +56,74 @@ def _sqlite(name: str, config: SourceConfig, base: Path, keep: Path) -> Source:
             detail=config.url,
             hint="three slashes before a relative path, four before an absolute one",
         )
-    return SqliteSource(name, base / rest[1:], config.capture_limit)
+    source = SqliteSource(name, base / rest[1:], config.capture_limit)
+    if config.capture != Capture.SNAPSHOT:
+        return source
+    from stillframe.sources.snapshots import SnapshotSource
+    from stillframe.sources.sqlite_snapshot import SqliteSnapshotReader
+
+    better = tuple(method for method in source.methods() if method.capture != Capture.SNAPSHOT)
+    return SnapshotSource(SqliteSnapshotReader(name, source.path), keep / name, config.capture_limit, better)
 
 
 def _postgres(name: str, config: SourceConfig, base: Path, keep: Path) -> Source:
-    from stillframe.sources.postgres import PostgresSource
+    schema, limit = config.schema or "public", config.capture_limit
 
-    return PostgresSource(name, config.url, config.schema or "public", config.capture_limit)
+    def triggers() -> Source:
+        from stillframe.sources.postgres import PostgresSource
+
+        return PostgresSource(name, config.url, schema, limit)
+
+    def log() -> Source:
+        from stillframe.sources.postgres_decoding import PostgresLogSource
+
+        return PostgresLogSource(name, config.url, schema, limit)
+
+    def snapshot() -> Source:
+        from stillframe.sources.postgres_snapshots import PostgresSnapshotReader
+        from stillframe.sources.snapshots import SnapshotSource
+
+        return SnapshotSource(PostgresSnapshotReader(name, config.url, schema), keep / name, limit)
+
+    return _one_of(name, config, keep, triggers, log, snapshot)
 
 
 def _mariadb(name: str, config: SourceConfig, base: Path, keep: Path) -> Source:
-    from stillframe.sources.mariadb import MariadbSource
+    limit = config.capture_limit
 
-    return MariadbSource(name, config.url, config.capture_limit)
+    def triggers() -> Source:
+        from stillframe.sources.mariadb import MariadbSource
+
+        return MariadbSource(name, config.url, limit)
+
+    def log() -> Source:
+        from stillframe.sources.mariadb_binlog import MariadbLogSource
+
+        return MariadbLogSource(name, config.url, limit)
+
+    def snapshot() -> Source:
+        from stillframe.sources.mariadb_snapshots import MariadbSnapshotReader
+        from stillframe.sources.snapshots import SnapshotSource
+
+        return SnapshotSource(MariadbSnapshotReader(name, config.url), keep / name, limit)
+
+    return _one_of(name, config, keep, triggers, log, snapshot)
+
+
+def _one_of(name: str, config: SourceConfig, keep: Path, *makers: Callable[[], Source]) -> Source:
+    """The way to capture that is asked for; `makers` in the order triggers, log, snapshot."""
+    ways = dict(zip(PREFERRED, makers, strict=True))
+    if config.capture != AUTO:
+        return ways[Capture(config.capture)]()
+    return cast(Source, AutoSource(name, ways, keep / name / "capture.json"))
 
 
 def _files(name: str, config: SourceConfig, base: Path, keep: Path) -> Source:
     from stillframe.sources.files import FilesReader
     from stillframe.sources.snapshots import SnapshotSource
 
-    return SnapshotSource(
-        FilesReader(name, str(base / config.files), config.key, config.columns), keep / name
-    )
+    pattern = str(Path(glob.escape(str(base))) / config.files)
+    return SnapshotSource(FilesReader(name, pattern, config.key, config.columns), keep / name)
 
 
 Opener = Callable[[str, SourceConfig, Path, Path], Source]

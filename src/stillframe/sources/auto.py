@@ -1,0 +1,66 @@
+"""`capture: auto`: the best way to capture that the account at hand may use, decided when the source is first
+needed, and kept.
+
+Triggers come first: they are exact, need no server setting, and lose nothing while nobody looks. A server's
+own log comes next, then comparing snapshots, which needs only the right to read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from stillframe.sources.base import Capture, Method, Source
+
+PREFERRED = (Capture.TRIGGERS, Capture.LOG, Capture.SNAPSHOT)
+
+
+@dataclass(frozen=True)
+class AutoSource:
+    """A source that is one of several; everything but its name and its methods is asked of the one."""
+
+    name: str
+    ways: Mapping[Capture, Callable[[], Source]]
+    memory: Path
+
+    def methods(self) -> tuple[Method, ...]:
+        return self.ways[Capture.TRIGGERS]().methods()
+
+    def chosen(self) -> Source:
+        remembered = self._remembered()
+        if remembered is None:
+            usable = {method.capture for method in self.methods() if not method.missing}
+            remembered = next((way for way in PREFERRED if way in usable and way in self.ways), PREFERRED[0])
+        return self.ways[remembered]()
+
+    def attach(self, consumer: str, relations: Any) -> Any:
+        """What is installed stays the way this source is captured."""
+        source = self.chosen()
+        position = source.attach(consumer, relations)
+        self._remember(source.capture)
+        return position
+
+    def detach(self, consumer: str) -> None:
+        self.chosen().detach(consumer)
+        self.memory.unlink(missing_ok=True)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.chosen(), name)
+
+    def _remembered(self) -> Capture | None:
+        try:
+            return Capture(json.loads(self.memory.read_text(encoding="utf-8"))["capture"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def _remember(self, capture: Capture) -> None:
+        if self._remembered() is not capture:
+            self.memory.parent.mkdir(parents=True, exist_ok=True)
+            draft = self.memory.with_name(f".{self.memory.name}")
+            draft.write_text(json.dumps({"capture": str(capture)}), encoding="utf-8")
+            draft.replace(self.memory)
