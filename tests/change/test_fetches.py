@@ -33,7 +33,7 @@ from stillframe.algebra import (
     scans,
 )
 from stillframe.algebra.plan import map_scans
-from stillframe.algebra.types import BIGINT, INT
+from stillframe.algebra.types import BIGINT, INT, SMALLINT, STRING
 from stillframe.change import Fetch, Link, body, change_of, driver, fetches, join_order, terms
 
 PAIR = Schema((Column("a", INT), Column("b", INT)))
@@ -189,11 +189,18 @@ def test_what_no_plain_equality_connects_is_read_whole() -> None:
     for condition in (
         call("<", Ref(1, INT), Ref(2, INT)),
         call("<=>", Ref(1, INT), Ref(2, INT)),  # NULL meets NULL here, and no key is NULL
-        call("=", cast(Ref(1, INT), BIGINT), cast(Ref(2, INT), BIGINT)),
+        call("=", cast(Ref(1, INT), SMALLINT), cast(Ref(2, INT), SMALLINT)),  # fails on values too wide
+        call("=", cast(Ref(1, INT), STRING), cast(Ref(2, INT), STRING)),
         call("=", Ref(1, INT), Literal(3, INT)),
         equal(0, 1),
     ):
         assert fetches(Join((R, CHANGE_OF_S), (condition,))) == (Fetch(R, 0, ()),)
+
+
+def test_a_wider_integer_is_the_same_value() -> None:
+    condition = call("=", cast(Ref(1, INT), BIGINT), Ref(2, BIGINT))
+    wide = Scan("s", Schema((Column("a", BIGINT), Column("b", INT))), Moment.CHANGE)
+    assert fetches(Join((R, wide), (condition,))) == (Fetch(R, 0, (Link(1, 1, 0),)),)
 
 
 def test_all_equalities_are_offered_as_links() -> None:

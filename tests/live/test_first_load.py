@@ -16,7 +16,7 @@ from random import Random
 
 import pytest
 
-from conftest import Shop
+from shops import Shop
 from stillframe.runtime.outcome import Step
 
 pytestmark = pytest.mark.engine

@@ -17,7 +17,7 @@ from bank_writers import ACCOUNTS, START
 from history_writers import Database
 
 import servers
-from conftest import Shop
+from shops import Shop
 from stillframe.runtime import Warehouse
 
 pytestmark = pytest.mark.engine

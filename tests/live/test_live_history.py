@@ -19,7 +19,7 @@ from history_checks import Journal, Recomputed, Seen, judged
 from history_writers import DDL, JOURNAL, Database
 
 import servers
-from conftest import Shop
+from shops import Shop
 from stillframe.consistency import Level
 from stillframe.runtime import Warehouse
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from conftest import Shop
+from shops import Shop
 from stillframe.protocol import ALGORITHMS
 from stillframe.sources.base import Position
 

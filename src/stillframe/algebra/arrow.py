@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from stillframe.algebra.schema import Schema
 from stillframe.algebra.types import Type
@@ -34,6 +35,17 @@ def arrow_type(type_: Type) -> pa.DataType:
     if type_.is_decimal:
         return pa.decimal128(type_.precision, type_.scale)
     return _ARROW[type_.name]
+
+
+def keys_as(values: pa.Array, type_: Type) -> pa.Array:
+    """Values to look for in a column of this type: integers that it cannot hold are not there."""
+    wanted = arrow_type(type_)
+    if values.type == wanted or not (pa.types.is_integer(values.type) and pa.types.is_integer(wanted)):
+        return values
+    half = 2 ** (wanted.bit_width - 1)
+    if wanted.bit_width < values.type.bit_width:
+        values = values.filter(pc.and_(pc.greater_equal(values, -half), pc.less(values, half)))
+    return values.cast(wanted)
 
 
 def internal_name(position: int) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from stillframe.algebra import Call, Filter, Join, Moment, Plan, Project, Ref, Scan, scans
+from stillframe.algebra import Call, Cast, Filter, Join, Moment, Plan, Project, Ref, Scalar, Scan, scans
 
 
 @dataclass(frozen=True)
@@ -78,8 +78,19 @@ def join_order(join: Join) -> tuple[int, ...]:
 def _links(join: Join, place: int, known: set[int]) -> Iterator[Link]:
     for condition in join.conditions:
         match condition:
-            case Call("=", (Ref(a, _, _), Ref(b, _, _))):
-                for here, there in ((a, b), (b, a)):
+            case Call("=", (left, right)):
+                a, b = _column(left), _column(right)
+                for here, there in ((a, b), (b, a)) if a is not None and b is not None else ():
                     other = join.input_of(there)
                     if join.input_of(here) == place and other in known:
                         yield Link(here - join.offsets[place], other, there - join.offsets[other])
+
+
+def _column(side: Scalar) -> int | None:
+    """The column one side of an equality is: as it is, or as a wider integer, which changes no value."""
+    match side:
+        case Ref(position):
+            return position
+        case Cast(Ref(position, type_), target) if type_.is_integer and target.is_integer:
+            return position if type_.bits <= target.bits else None
+    return None

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stillframe.algebra import Bag, Join, Monus, Negate, Plan, Scan, Schema, UnionAll
+from stillframe.algebra.arrow import keys_as
 from stillframe.algebra.plan import map_scans
 from stillframe.change import Fetch, body, fetches
 from stillframe.protocol.terms import Question, question_plan
@@ -164,5 +165,5 @@ class Channel:
             column = wanted.schema[link.column].name
             values = self.holding.values(known[link.known], link.known_column, KEY_LIMIT)
             if values is not None and self.source.pushable(wanted.table, column):
-                return Keys(column, values)
+                return Keys(column, keys_as(values, wanted.schema[link.column].type))
         return None

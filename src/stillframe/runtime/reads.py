@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from stillframe.algebra import Join, Moment, Plan, Scan, Schema
+from stillframe.algebra.arrow import keys_as
 from stillframe.algebra.plan import map_scans
 from stillframe.change import Fetch, Link, body, driver, fetches
 from stillframe.engine import Engine, Read, Staged, Tables, stage
@@ -122,7 +123,8 @@ class Reads:
         return self._sources[source].pushable(table, self._schemas[relation][column].name)
 
     def keys(self, relation: str, column: int, values: pa.Array) -> Keys:
-        return Keys(self._schemas[relation][column].name, values)
+        found = self._schemas[relation][column]
+        return Keys(found.name, keys_as(values, found.type))
 
     def _positions(self, relation: str) -> tuple[int, ...]:
         return tuple(sorted(self._columns[relation]))
