@@ -1,7 +1,7 @@
 """Transfers between accounts in two databases, each one global transaction: the two commits name the same id,
 and say that it has two parts.
 
-Run as a process: python bank_writers.py POSTGRES_URL MARIADB_URL WRITER TRANSFERS SEED
+Run as a process: python bank_writers.py POSTGRES_URL MARIADB_URL WRITER TRANSFERS SEED PAUSE
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def part(database: Database, name: str, account: int, amount: int, entry: int) -
 
 
 def main() -> None:
-    postgres, mariadb, writer, transfers, seed = sys.argv[1:]
+    postgres, mariadb, writer, transfers, seed, pause = sys.argv[1:]
     random = Random(int(seed))
     from_here, to_there = Database("postgres", postgres), Database("mariadb", mariadb)
     for n in range(int(transfers)):
@@ -44,6 +44,7 @@ def main() -> None:
             parts.reverse()
         for database, change in parts:
             part(database, name, random.randrange(ACCOUNTS), change, entry)
+            time.sleep(float(pause) * random.random())
 
 
 if __name__ == "__main__":

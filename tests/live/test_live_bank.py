@@ -22,7 +22,8 @@ from stillframe.runtime import Warehouse
 
 pytestmark = pytest.mark.engine
 
-TRANSFERS = 20_000 if os.environ.get("STILLFRAME_LONG") == "1" else 800
+LONG = os.environ.get("STILLFRAME_LONG") == "1"
+TRANSFERS, PAUSE = (20_000, 0.0) if LONG else (800, 0.08)
 WRITERS = 8
 TOTAL = 2 * ACCOUNTS * START
 MONEY = {"accounts": "balance", "debits": "amount", "credits": "amount"}
@@ -58,7 +59,9 @@ class Bank:
     def start(self, transfers: int) -> list[subprocess.Popen[bytes]]:
         script, each = str(Path(__file__).with_name("bank_writers.py")), str(transfers // WRITERS)
         return [
-            subprocess.Popen([sys.executable, script, *self.urls.values(), str(writer), each, str(writer)])
+            subprocess.Popen(
+                [sys.executable, script, *self.urls.values(), str(writer), each, str(writer), str(PAUSE)]
+            )
             for writer in range(WRITERS)
         ]
 
