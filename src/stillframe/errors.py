@@ -51,10 +51,17 @@ class CaptureGap(SourceError):
     code = "CAPTURE_GAP"
 
 
+# Gaps that reading the relation again mends: the table was emptied, or has other columns.
+RELOADS = ("TRUNCATED", "TABLE_CHANGED")
+GAPS = (CaptureGap.code, *RELOADS)
+
+
 class ValueMismatch(SourceError):
-    """A stored value is not of the type its column declares."""
+    """A stored value is not of the type its column declares. Whoever raises it may say in which column."""
 
     code = "VALUE_MISMATCH"
+    relation = ""
+    column = ""
 
 
 class LakeError(StillframeError):

@@ -97,7 +97,8 @@ class Channel:
         for relation, wanted in self.wanted.items():
             if wanted.table in tables:
                 read = partial(self.source.changes, wanted.table, wanted.columns, after, upto)
-                sides += self._sides(relation, self.holding.take(read, wanted.schema, wanted.positions))
+                change = self.holding.take(read, wanted.schema, wanted.positions, net=True)
+                sides += self._sides(relation, change)
         return Report(tuple(sides))
 
     def _tagged(self, committed: tuple[Committed, ...], after: Position, upto: Position) -> Iterator[Report]:

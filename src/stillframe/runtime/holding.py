@@ -66,7 +66,7 @@ class Holding:
             return self._add(_content(root, state), state.schema)
         return self._add(_Content(root, state), state.schema)
 
-    def take(self, read: Read, schema: Schema, positions: Sequence[int]) -> Scan:
+    def take(self, read: Read, schema: Schema, positions: Sequence[int], *, net: bool = False) -> Scan:
         """Rows of a relation as a source gives them: the columns at `positions`, nobody looks at others."""
         batches, rows = list[pa.RecordBatch](), 0
         for batch in read():
@@ -74,7 +74,7 @@ class Holding:
             rows += batch.num_rows
             if rows > SMALL:
                 types = [schema[i].type for i in positions]
-                staged = stage(self._engine, read, positions, types, self._fresh())
+                staged = stage(self._engine, read, positions, types, self._fresh(), net=net)
                 return self._add(staged, schema) if staged.rows else self._add(Bag(), schema)
         return self._add(bag_of(batches, len(schema), positions), schema)
 

@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
-from stillframe.errors import CaptureGap, SourceError
+from stillframe.errors import GAPS, SourceError
 from stillframe.lake.frame import STOPPED, Frame
 from stillframe.runtime.choosing import TOP
 from stillframe.runtime.definitions import by_source
@@ -143,7 +143,7 @@ class Session(Means):
 
     def _lost(self, frame: Frame) -> set[str]:
         stopped = {name: view.reason or {} for name, view in frame.views.items() if view.state == STOPPED}
-        lost = {name for name, reason in stopped.items() if reason.get("code") == CaptureGap.code}
+        lost = {name for name, reason in stopped.items() if reason.get("code") in GAPS}
         for view in self.definitions.views.values():  # upstream first
             if view.name in stopped and not lost.isdisjoint(view.upstream):
                 lost.add(view.name)

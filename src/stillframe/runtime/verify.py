@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from stillframe.algebra import Scan, Schema, scans
 from stillframe.algebra.arrow import COUNT, internal_name
+from stillframe.change import columns_read, merged
 from stillframe.engine import (
     Engine,
     EngineError,
@@ -32,7 +33,7 @@ from stillframe.engine import (
     select_sql,
     stage,
 )
-from stillframe.errors import CaptureGap, LakeError, StillframeError
+from stillframe.errors import GAPS, LakeError, StillframeError
 from stillframe.lake.frame import DataFile, Frame, ViewState
 from stillframe.lake.reader import content
 from stillframe.lake.storage import Storage
@@ -49,7 +50,7 @@ SAMPLE = 10
 FRAME_EXPIRED = "FRAME_EXPIRED"
 _NULL_SAFE = re.compile(r"<=>|\bDISTINCT\s+FROM\b|\bequal_null\b", re.IGNORECASE)
 DRIFT = (
-    CaptureGap.code,
+    *GAPS,
     "MISSING_FILE",
     "DAMAGED_FILE",
 )  # errors that say the lake or a log is not what it was
@@ -142,7 +143,7 @@ class Verifier:
         try:
             found = self._recomputed(view, definitions, state, vector)
         except StillframeError as error:
-            if error.code != CaptureGap.code:  # which may have been raised in a task of the engine
+            if error.code not in GAPS:  # which may have been raised in a task of the engine
                 raise
             return self._beyond_the_log(view, definitions, state, error)
         return self._table_drift(name, state) or found if found.ok else found
@@ -163,7 +164,9 @@ class Verifier:
         folder = self.lake.attempt("staging")
         try:
             tables = Tables(self.engine())
-            expected = _Recomputation(self, definitions, vector, tables, folder).query(view)
+            closure = [definitions.views[name] for name in definitions.closure([view.name])]
+            columns = merged(columns_read(each.plan) for each in closure)
+            expected = _Recomputation(self, definitions, vector, columns, tables, folder).query(view)
             with engine_errors():
                 return self._compared(view.name, state, expected, state)
         finally:
@@ -271,17 +274,20 @@ def _shown(row: Any, schema: Schema) -> dict[str, Any]:
 
 
 class _Recomputation:
-    """The relations at a vector, and the views' own texts over them."""
+    """The relations at a vector, and the views' own texts over them. Columns that no text uses are not read:
+    one that was added since is in no log, and NULL here."""
 
     def __init__(
         self,
         verifier: Verifier,
         definitions: Definitions,
         vector: Mapping[str, Position],
+        columns: Mapping[str, frozenset[int]],
         tables: Tables,
         folder: Path,
     ) -> None:
         self._verifier = verifier
+        self._columns = columns
         self._definitions = definitions
         self._vector = vector
         self._tables = tables
@@ -329,11 +335,11 @@ class _Recomputation:
         schema = next(scan.schema for scan in scans(view.plan) if scan.relation == name)
         source_name, table = name.split(".", 1)
         source = self._verifier.sources[source_name]
-        positions = sorted(range(len(schema)))
-        read = partial(source.state, table, schema.names, self._vector[source_name], None)
-        staged = stage(
-            self._verifier.engine, read, positions, schema.types, self._folder / str(len(self._names))
-        )
+        positions = sorted(self._columns[name])
+        names, types = [schema[i].name for i in positions], [schema[i].type for i in positions]
+        read = partial(source.state, table, names, self._vector[source_name], None)
+        folder = self._folder / str(len(self._names))
+        staged = stage(self._verifier.engine, read, positions, types, folder)
         query = f"SELECT * FROM {self._tables.staged(staged, schema)}"
         if not staged.plain:
             query = repeated_sql(

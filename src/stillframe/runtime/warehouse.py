@@ -255,9 +255,14 @@ class Warehouse:
         return result
 
     def _loader(self) -> Loader:
-        chunk = self.project.load_chunk
+        project = self.project
         return Loader(
-            self.lake.path, lambda: self.engine, self.sources, self.project.name, self.observe, chunk
+            project.warehouse,
+            lambda: self.engine,
+            self.sources,
+            project.name,
+            self.observe,
+            project.load_chunk,
         )
 
     def _beginning(self, views: Sequence[str] = (), *, full: bool = False) -> list[View]:

@@ -32,7 +32,7 @@ from stillframe.engine import (
     select_sql,
     write_query,
 )
-from stillframe.errors import Busy, CaptureGap, StillframeError, ValueMismatch
+from stillframe.errors import GAPS, RELOADS, Busy, CaptureGap, StillframeError, ValueMismatch
 from stillframe.lake.frame import CURRENT, HELD, STOPPED, ChangeFile, DataFile, Frame, ViewState
 from stillframe.lake.storage import Storage
 from stillframe.runtime.choosing import TOP
@@ -81,6 +81,8 @@ class Work:
         self.views = {name: means.definitions.views[name] for name in targets}
         self.full = full
         self.fixed = fixed or {}
+        self.reloads: dict[str, str] = {}
+        self.gaps: dict[str, StillframeError] = {}
         self.loaded = dict(loaded or {})
         self.vector: dict[str, Position] = {}
         self.broken: dict[str, StillframeError] = {}
@@ -121,6 +123,7 @@ class Work:
         anew; a view that goes on must find it as it was."""
         beginning: dict[str, set[str]] = {}
         for view in self.views.values():
+            self._look_for_gaps(view)
             if self._begins(view):
                 for relation in view.relations:
                     source, table = relation.split(".", 1)
@@ -183,8 +186,24 @@ class Work:
                 cut = self.means.sources[source].without(since, self.vector[source], numbers)
                 self.vector[source] = cut
 
+    def _look_for_gaps(self, view: View) -> None:
+        """A table that was emptied behind its triggers' back, or has other columns, is read again."""
+        former = self._former(view.name)
+        if former is None or begins(view, former):
+            return
+        after = self._after(former)
+        for source, tables in by_source(view.relations).items():
+            try:
+                self.means.sources[source].check(after[source], tables)
+            except StillframeError as error:
+                if error.code in RELOADS:
+                    self.reloads[view.name] = error.code
+                else:
+                    self.gaps[view.name] = error
+
     def _begins(self, view: View) -> bool:
-        return view.name in self.full or begins(view, self._former(view.name))
+        asked = view.name in self.full or view.name in self.reloads
+        return asked or begins(view, self._former(view.name))
 
     def _staged(self, relation: str, staged: Staged) -> None:
         source = relation.split(".", 1)[0]
@@ -243,7 +262,7 @@ class Work:
             try:
                 outcome = self._compute(view, former)
             except StillframeError as error:
-                if error.code not in (ValueMismatch.code, CaptureGap.code):
+                if error.code not in (ValueMismatch.code, *GAPS):
                     raise
                 with self._alone(view):  # it may be of a column that only other views read
                     outcome = self._compute(view, former, passing=(ValueMismatch.code,))
@@ -299,6 +318,8 @@ class Work:
             return "DEFINITION_CHANGED"
         if view.policy == "full":
             return "POLICY"
+        if view.name in self.reloads:
+            return self.reloads[view.name]
         for name in view.upstream:
             if self.outcomes[name].mode == "full":
                 return "UPSTREAM_FULL"
@@ -309,8 +330,8 @@ class Work:
 
     def _incremental(self, view: View, former: ViewState) -> Outcome:
         after = self._after(former)
-        for source, names in by_source(view.relations).items():
-            self.means.sources[source].check(after[source], names)
+        if view.name in self.gaps:
+            raise self.gaps[view.name]
         upstream = self._upstream(view, former)
         staged = {
             relation: self.reads.change(relation, after[relation.split(".", 1)[0]])

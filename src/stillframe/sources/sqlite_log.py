@@ -47,11 +47,12 @@ class Captured:
         return column in self.columns and self.added.get(column, 0) <= after
 
 
-def gap(source: str, message: str, detail: str = "") -> CaptureGap:
+def gap(source: str, message: str, detail: str = "", code: str | None = None) -> CaptureGap:
     return CaptureGap(
         f"the log of source {source!r} does not reach back to what the frame reflects: {message}",
         detail=detail,
         hint="run `stillframe refresh --full` to start again from the source's present state",
+        code=code,
     )
 
 
@@ -162,7 +163,9 @@ def captured(con: sqlite3.Connection, source: str, relation: str) -> Captured:
     present["columns"] = present["columns"][: len(columns)]  # columns added since are not captured, no harm
     if present != installed:
         raise gap(
-            source, f"table {relation!r} changed its columns or unique keys since capture was installed"
+            source,
+            f"table {relation!r} changed its columns or unique keys since capture was installed",
+            code="TABLE_CHANGED",
         )
     ours = first_trigger_rowid(con, number)
     late = self_writing(con, relation, younger_than=ours)
@@ -236,7 +239,7 @@ def transactions(
     begins = _segments(con, after, upto)
     ends = [*(first - 1 for first, _, _ in begins[1:]), upto.sequence]
     found = []
-    for (first, group, parts), last in zip(begins, ends, strict=True):
+    for (first, group, parts), last in zip(begins, ends, strict=False):
         counted = con.execute(
             f"SELECT relation, count(*) FROM {LOG} WHERE seq BETWEEN ? AND ? AND relation <> {MARKER}"
             " GROUP BY relation",
