@@ -131,7 +131,11 @@ class Channel:
     def answer(self, view: JoinView, question: Question, at: Position) -> Scan:
         """A question's rows on the state `at`. The source is asked for the rows that can join what is known,
         or for more; what the conditions mean is decided here."""
-        plan = question_plan(view, question)
+        sent = tuple(
+            replace(term, parts=tuple(replace(p, rows=self.holding.settled(p.rows)) for p in term.parts))
+            for term in question.terms
+        )
+        plan = question_plan(view, replace(question, terms=sent))
         terms = plan.inputs if isinstance(plan, UnionAll) else (plan,)
         bound = [self._bound(term, at, {}) for term in terms]
         return self.holding.settled(bound[0] if len(bound) == 1 else UnionAll(tuple(bound)))

@@ -212,7 +212,11 @@ class Conductor:
             return
         channel = self.channels[ask.source]
         at = self.position(ask.source)
-        answers = tuple(channel.answer(view.protocol.asked_view, q, at) for q in ask.questions)
+        try:
+            answers = tuple(channel.answer(view.protocol.asked_view, q, at) for q in ask.questions)
+        except StillframeError as error:
+            view.error = error
+            return
         before = view.numbers.get(ask.source, 0)
         self._report(ask.source, at)
         view.asked += 1
