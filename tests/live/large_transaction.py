@@ -34,12 +34,13 @@ def main() -> None:
     people = "pg.people" if algorithm in ONE_SOURCE else "lite.people"
     (root / "views").mkdir()
     (root / "views" / "v.sql").write_text(
-        f"CREATE MATERIALIZED VIEW v WITH (algorithm = '{algorithm}') AS SELECT o.id, p.id AS person, o.amount,"
-        f" p.name FROM pg.orders o JOIN {people} p ON p.id = o.who;"
+        f"CREATE MATERIALIZED VIEW v WITH (algorithm = '{algorithm}') AS SELECT o.id, p.id AS person,"
+        f" o.amount, p.name FROM pg.orders o JOIN {people} p ON p.id = o.who;"
     )
     memory = "conf: {spark.driver.memory: 1g}" if engine == "spark" else "conf: {}"
     (root / "stillframe.yml").write_text(
-        f"name: large\nspark: {{engine: {engine}, {memory}}}\nsources:\n  pg: {{url: '{url}', capture: triggers}}\n"
+        f"name: large\nspark: {{engine: {engine}, {memory}}}\nsources:\n"
+        f"  pg: {{url: '{url}', capture: triggers}}\n"
         "  lite: {url: 'sqlite:///lite.db'}\n"
     )
     with Warehouse(project=load_project(root)) as warehouse:

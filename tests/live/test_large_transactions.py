@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-import servers
 
+import servers
 from stillframe.protocol import ALGORITHMS
 
 pytestmark = [pytest.mark.engine, pytest.mark.long]
