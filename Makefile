@@ -5,7 +5,7 @@ PY ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup java demo test test-on-sail test-on-spark test-long lint bench clean
+.PHONY: setup java servers demo test test-on-sail test-on-spark test-long lint bench clean
 
 setup: $(VENV)/.ready java
 
@@ -17,6 +17,10 @@ $(VENV)/.ready: pyproject.toml
 java:
 	@sh tools/ensure-java.sh
 
+# The tests start database servers of their own.
+servers:
+	@sh tools/ensure-servers.sh
+
 demo: setup
 	$(BIN)/stillframe demo
 
@@ -26,7 +30,7 @@ lint: setup
 	$(BIN)/mypy
 
 # One engine to a process: everything on Sail, and at the same time what runs on an engine on Apache Spark.
-test: setup lint
+test: setup servers lint
 	@$(MAKE) --no-print-directory -j2 test-on-sail test-on-spark
 
 test-on-sail:
@@ -35,7 +39,7 @@ test-on-sail:
 test-on-spark:
 	$(BIN)/pytest -m 'engine and not long' --engine=spark --durations=15 2>&1 | sed -u 's/^/spark  /'
 
-test-long: setup lint
+test-long: setup servers lint
 	STILLFRAME_LONG=1 $(BIN)/pytest --durations=30
 	STILLFRAME_LONG=1 $(BIN)/pytest -m engine --engine=spark --durations=30
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -17,6 +17,7 @@ import pytest
 
 from shops import Shop
 from stillframe.protocol import ALGORITHMS
+from stillframe.runtime.recorder import Entry, Installed, Reported, Told
 from stillframe.sources.base import Position
 
 pytestmark = pytest.mark.engine
@@ -97,6 +98,21 @@ def rows_of(table: Any) -> Counter[tuple[Any, ...]]:
     return Counter(zip(*(column.to_pylist() for column in table.columns), strict=True))
 
 
+def check_channels_are_ordered(history: Sequence[Entry]) -> None:
+    """Before an answer is told, everything committed by its state has been reported, and nothing else."""
+    reported: dict[tuple[str, str], Position] = {}
+    for entry in history:
+        match entry:
+            case Reported(view, source, upto):
+                assert (view, source) not in reported or reported[view, source].sequence <= upto.sequence
+                reported[view, source] = upto
+            case Told(view, source, _, at):
+                assert reported[view, source] == at
+            case Installed(view, vector):
+                known = {source: reported.get((view, source), at) for source, at in vector.items()}
+                assert vector == known
+
+
 @pytest.mark.parametrize("algorithm", [name for name in ALGORITHMS if name not in WEAK])
 def test_views_are_exact_however_sources_interfere(algorithm: str, make_shop: Callable[[str], Shop]) -> None:
     shop = make_shop(algorithm)
@@ -124,6 +140,7 @@ def test_views_are_exact_however_sources_interfere(algorithm: str, make_shop: Ca
             result = warehouse.maintain()
             assert not result.failures, {n: str(o.error) for n, o in result.failures.items()}
             assert {o.mode for o in result.outcomes.values()} <= {"incremental", "unchanged"}
+            check_channels_are_ordered(result.history)
             compensated += sum(outcome.compensated for outcome in result.outcomes.values())
             found = warehouse.verify()
             assert all(v.ok for v in found.values()), found

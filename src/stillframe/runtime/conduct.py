@@ -33,6 +33,7 @@ from stillframe.protocol.events import (
 from stillframe.protocol.terms import question_plan
 from stillframe.runtime.channel import Channel, Report
 from stillframe.runtime.holding import Holding
+from stillframe.runtime.recorder import Asked, Entry, Installed, Reported, Told
 from stillframe.sources.base import Position
 
 POLL_SECONDS = 0.05
@@ -117,6 +118,7 @@ class Conductor:
         self.since = since
         self.views: list[Conducted] = []
         self.reached: dict[str, Position] = {}
+        self.history: list[Entry] = []
         self._asks: deque[tuple[Conducted, Ask]] = deque()
 
     def add(self, view: Conducted) -> None:
@@ -197,7 +199,9 @@ class Conductor:
         for view in self.views:
             if source in view.heard and view.error is None:
                 after, view.heard[source] = view.heard[source], upto
-                for report in self.channels[source].reports(after, upto):
+                reports = self.channels[source].reports(after, upto)
+                self.history.append(Reported(view.name, source, upto, len(reports)))
+                for report in reports:
                     self._notify(view, view.transaction(source, report))
 
     def _notify(self, view: Conducted, transaction: Transaction) -> None:
@@ -222,6 +226,7 @@ class Conductor:
         view.asked += 1
         seen = view.numbers.get(ask.source, 0)
         view.compensated += seen > before
+        self.history.append(Told(view.name, ask.source, ask.id, at, seen - before))
         self._tell(view, Answered(ask.id, answers, seen if view.protocol.numbered_answers else None))
 
     def _tell(self, view: Conducted, event: Event) -> None:
@@ -238,11 +243,13 @@ class Conductor:
             case Install(content, updates):
                 view.owed -= set(updates)
                 view.shown.append(Shown(content, dict(view.heard)))
+                self.history.append(Installed(view.name, dict(view.heard)))
             case Ask() if self._about_nothing(action):
                 asked = view.protocol.asked_view
                 nothing = [self.holding.hold(Bag(), question_plan(asked, q).schema) for q in action.questions]
                 self._tell(view, Answered(action.id, tuple(nothing)))
             case Ask():
+                self.history.append(Asked(view.name, action.source, action.id))
                 self._asks.append((view, action))
 
     def _about_nothing(self, ask: Ask) -> bool:

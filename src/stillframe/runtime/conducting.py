@@ -19,6 +19,7 @@ from stillframe.runtime.choosing import TOP, live_protocol, live_view
 from stillframe.runtime.conduct import Conducted, Conductor, Shown
 from stillframe.runtime.definitions import View, by_source
 from stillframe.runtime.holding import Holding, arrow_of
+from stillframe.runtime.recorder import Entry
 from stillframe.sources.base import Position, Source
 
 PATIENCE_SECONDS = 60.0
@@ -44,6 +45,7 @@ class Conducting:
         self._holding = Holding(engine, staging / "bags")
         self.views: dict[str, Conducted] = {}
         self.reached: dict[str, Position] = {}
+        self.history: tuple[Entry, ...] = ()
 
     def run(
         self, views: Mapping[str, tuple[View, ViewState]], others: Mapping[str, tuple[Position, list[str]]]
@@ -80,6 +82,7 @@ class Conducting:
             except StillframeError as error:
                 conducted.error = error
         self.reached = conductor.run()
+        self.history = tuple(conductor.history)
 
     def _wanted(self, views: list[View]) -> dict[str, dict[str, Wanted]]:
         """The columns protocols look at: those they ask for, and the keys they delete by."""

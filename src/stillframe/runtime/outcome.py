@@ -9,6 +9,7 @@ from typing import Any
 
 from stillframe.errors import StillframeError
 from stillframe.lake.frame import Frame
+from stillframe.runtime.recorder import Entry
 from stillframe.sources.base import Position
 
 
@@ -72,6 +73,7 @@ class Result:
     frame: Frame
     vector: Mapping[str, Position]
     outcomes: Mapping[str, Outcome]
+    history: tuple[Entry, ...] = ()  # what live protocols heard and did
 
     @property
     def failures(self) -> dict[str, Outcome]:
