@@ -19,8 +19,6 @@ import pytest
 from shops import Shop
 from stillframe.runtime.outcome import Step
 
-pytestmark = pytest.mark.engine
-
 ROWS, CHUNK = 12_000, 1_000
 VIEW = (
     "CREATE MATERIALIZED VIEW big AS SELECT o.id, o.amount, c.name"
@@ -87,6 +85,7 @@ def shown(shop: Shop, warehouse: object) -> Counter[tuple[object, ...]]:
     return Counter(zip(*(column.to_pylist() for column in table.columns), strict=True))
 
 
+@pytest.mark.engine
 def test_a_load_is_exact_while_writers_go_on(large: Shop) -> None:
     large.views(VIEW)
     with large.open() as warehouse:

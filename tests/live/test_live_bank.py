@@ -20,8 +20,6 @@ import servers
 from shops import Shop
 from stillframe.runtime import Warehouse
 
-pytestmark = pytest.mark.engine
-
 LONG = os.environ.get("STILLFRAME_LONG") == "1"
 TRANSFERS, PAUSE = (20_000, 0.0) if LONG else (800, 0.08)
 WRITERS = 8

@@ -23,8 +23,6 @@ from shops import Shop
 from stillframe.consistency import Level
 from stillframe.runtime import Warehouse
 
-pytestmark = pytest.mark.engine
-
 LONG = os.environ.get("STILLFRAME_LONG") == "1"
 SECONDS = 60.0 if LONG else 2.5
 PAUSE = 0.15
@@ -114,7 +112,10 @@ def current(warehouse: Warehouse, view: str) -> Iterator[int]:
             yield frame.number
 
 
-@pytest.mark.parametrize("algorithm", ACCEPTING)
+@pytest.mark.parametrize(
+    "algorithm",
+    [pytest.param(name, marks=[pytest.mark.engine] if name == "t-strobe" else []) for name in ACCEPTING],
+)
 def test_the_history_reaches_the_level_claimed(
     algorithm: str,
     shop: Shop,

@@ -21,8 +21,6 @@ import pytest
 import servers
 from shops import Shop
 
-pytestmark = pytest.mark.engine
-
 LONG = os.environ.get("STILLFRAME_LONG") == "1"
 ROWS, CHUNK = (5_000_000, 250_000) if LONG else (60_000, 5_000)
 RATE = 500

@@ -12,8 +12,6 @@ import pytest
 from shops import Shop
 from stillframe.runtime import Warehouse
 
-pytestmark = pytest.mark.engine
-
 VIEWS = (
     "CREATE MATERIALIZED VIEW names AS SELECT id, name FROM crm.people;"
     "CREATE MATERIALIZED VIEW ages AS SELECT id, age FROM crm.people;"
