@@ -120,6 +120,9 @@ def plan_tree(found: Mapping[str, Any]) -> Tree:
         root.add(Text(f"key: {', '.join(found['key'])}"))
     words = {"full": "recomputes it", "incremental": "follows its changes", "unchanged": "has nothing to do"}
     root.add(Text(f"a refresh now {words[found['next']['mode']]} ({found['next']['reason']})"))
+    if found["protocol"]:
+        _add_routes(root, found)
+        return root
     parts = _many(len(found["tree"]), "term")
     if found["mode"] == "full":
         change = root.add(Text(f"recomputed = sum of {parts} (refresh_policy = 'full')"))
@@ -145,6 +148,18 @@ def plan_tree(found: Mapping[str, Any]) -> Tree:
     for other in found["alternatives"]:
         others.add(Text(f"{other['mode']}: {_cost_text(other)}; {other['why_not']}"))
     return root
+
+
+def _add_routes(root: Tree, found: Mapping[str, Any]) -> None:
+    """A live protocol asks as it goes; what is known before is the way a question takes."""
+    branch = root.add(Text(f"{found['algorithm']}: {found['protocol']['does']}"))
+    for route in found["protocol"]["routes"]:
+        steps = [f"{step['source']} about {', '.join(step['relations'])}" for step in route["asks"]]
+        text = f"asks {', then '.join(steps)}" if steps else "asks nobody"
+        branch.add(Text.assemble((f"Δ{route['change']} ", "cyan"), text))
+    root.add(Text("computed by 'tid' instead, it would send"))
+    for query in found["queries"]:
+        root.children[-1].add(Text(_query_text(query)))
 
 
 def _cost_text(cost: Mapping[str, Any]) -> str:

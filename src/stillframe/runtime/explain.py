@@ -15,8 +15,10 @@ from stillframe.algebra import Join, Moment, Plan, Scan, relations, scans
 from stillframe.change import Fetch, Link, at, body, change_of, columns_read, driver, fetches, terms
 from stillframe.errors import StillframeError
 from stillframe.lake.frame import ViewState
+from stillframe.runtime.choosing import live_protocol, live_view
 from stillframe.runtime.definitions import Definitions, View
 from stillframe.runtime.reads import KEY_LIMIT
+from stillframe.runtime.routes import routes
 from stillframe.runtime.status import transactions_behind
 from stillframe.sources.base import Source
 
@@ -43,11 +45,13 @@ def explain(view: View, situation: Situation, sources: Mapping[str, Source]) -> 
     plans = {"incremental": _incremental(view, situation, sources), "full": _full(view, situation)}
     taken = "full" if view.policy == "full" else "incremental"
     plan = plans.pop(taken)
+    live = live_protocol(view.algorithm, live_view(view.plan)) if view.conducted else None
     why_not = {"full": "reads every relation whole", "incremental": "the view says refresh_policy = 'full'"}
     return {
         "view": view.name,
         "algorithm": view.algorithm,
         "why": view.why,
+        "protocol": {"does": live.summary, "routes": routes(live)} if live else None,
         "level": view.level,
         "policy": view.policy,
         "mode": taken,
