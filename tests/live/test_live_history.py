@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -99,8 +99,8 @@ def rows_of(warehouse: Warehouse, view: str, frame: int) -> list[tuple[Any, ...]
     return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
 
 
-def seen_in(warehouse: Warehouse, view: str, frame: int) -> Seen:
-    journals = {source: frozenset(rows_of(warehouse, f"j_{source}", frame)) for source in PLACES.values()}
+def seen_in(warehouse: Warehouse, view: str, frame: int, sources: Iterable[str]) -> Seen:
+    journals = {source: frozenset(rows_of(warehouse, f"j_{source}", frame)) for source in sources}
     return Seen(frame, frozenset(Counter(rows_of(warehouse, view, frame)).items()), journals)  # type: ignore[arg-type]
 
 
@@ -143,7 +143,7 @@ def test_the_history_reaches_the_level_claimed(
         checked = 0
         for view, text in TEXTS.items():
             claimed = Level(warehouse.frame().views[view].level)
-            history = [seen_in(warehouse, view, frame) for frame in current(warehouse, view)]
+            history = [seen_in(warehouse, view, frame, PLACES.values()) for frame in current(warehouse, view)]
             verdict = judged(history, final, Recomputed(text, PLACES))
             assert verdict.level >= claimed, f"{view}: {verdict} where {claimed} is claimed (seed {seed})"
             assert verdict.level >= Level.STRONG

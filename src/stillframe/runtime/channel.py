@@ -47,9 +47,12 @@ class Wanted:
 @dataclass(frozen=True)
 class Report:
     """What one or more transactions did to each relation: rows that went, then rows that came. The order
-    is one that keys allow."""
+    is one that keys allow. `left` are the transactions of the same interval that come after."""
 
     sides: tuple[tuple[str, bool, Scan], ...]
+    after: Position
+    upto: Position
+    left: tuple[int, ...] = ()
     group: str = ""
     parts: int = 0
 
@@ -87,9 +90,10 @@ class Channel:
         else:
             before = after
             for place, one in enumerate(committed):
-                here = self.source.without(after, upto, [other.number for other in committed[place + 1 :]])
+                left = tuple(other.number for other in committed[place + 1 :])
+                here = self.source.without(after, upto, left)
                 report = self._between(frozenset(one.rows), before, here)
-                yield replace(report, group=one.group, parts=one.parts)
+                yield replace(report, upto=here, group=one.group, parts=one.parts)
                 before = here
 
     def _between(self, tables: frozenset[str], after: Position, upto: Position) -> Report:
@@ -99,7 +103,7 @@ class Channel:
                 read = partial(self.source.changes, wanted.table, wanted.columns, after, upto)
                 change = self.holding.take(read, wanted.schema, wanted.positions, net=True)
                 sides += self._sides(relation, change)
-        return Report(tuple(sides))
+        return Report(tuple(sides), after, upto)
 
     def _tagged(self, committed: tuple[Committed, ...], after: Position, upto: Position) -> Iterator[Report]:
         """Few rows are read once, and told apart by their tags."""
@@ -110,13 +114,18 @@ class Channel:
                 for number in tags.unique().to_pylist():
                     rows = batch.filter(pc.equal(tags, number))
                     parts[number].setdefault(relation, []).append(rows)
-        for one in committed:
+        for place, one in enumerate(committed):
+            left = tuple(other.number for other in committed[place + 1 :])
             sides = list[tuple[str, bool, Scan]]()
             for relation, batches in parts[one.number].items():
                 wanted = self.wanted[relation]
                 bag = bag_of(batches, len(wanted.schema), wanted.positions)
                 sides += self._sides(relation, self.holding.hold(bag, wanted.schema))
-            yield Report(tuple(sides), one.group, one.parts)
+            yield Report(tuple(sides), after, upto, left, one.group, one.parts)
+
+    def reached(self, report: Report) -> Position:
+        """The state right after what a report tells."""
+        return self.source.without(report.after, report.upto, report.left) if report.left else report.upto
 
     def _sides(self, relation: str, change: Scan) -> Iterator[tuple[str, bool, Scan]]:
         nothing = self.holding.hold(Bag(), change.schema)

@@ -47,10 +47,11 @@ class NotQuiet(StillframeError):
 
 @dataclass(frozen=True)
 class Shown:
-    """A state of a view, and the states of the sources that had been reported when it was installed."""
+    """A state of a view, and for each source the last report that it reflects; none where it reflects nothing
+    newer than the last frame."""
 
     content: Plan
-    vector: Mapping[str, Position]
+    reflects: Mapping[str, Report]
 
 
 @dataclass
@@ -65,6 +66,8 @@ class Conducted:
     state: Any = None
     numbers: dict[str, int] = field(default_factory=dict)
     owed: set[str] = field(default_factory=set)  # updates reported that no installed state reflects
+    told: dict[str, tuple[int, str, Report]] = field(default_factory=dict)  # the report each update is of
+    reflects: dict[str, Report] = field(default_factory=dict)
     shown: list[Shown] = field(default_factory=list)
     rows: int = 0
     compensated: int = 0
@@ -95,7 +98,17 @@ class Conducted:
             for relation, insert, rows in report.sides
             if relation in self.relations
         )
+        self.told |= {update.id: (number, source, report) for update in updates}
         return Transaction(name, updates, places, parts)
+
+    def install(self, content: Plan, updates: tuple[str, ...]) -> None:
+        """Updates are reflected in the order of their source: a later one brings the earlier ones along."""
+        self.owed -= set(updates)
+        newly = sorted(
+            (self.told.pop(update) for update in updates if update in self.told), key=lambda told: told[0]
+        )
+        self.reflects |= {source: report for _, source, report in newly}
+        self.shown.append(Shown(content, dict(self.reflects)))
 
     def _next(self, counted: str) -> int:
         self.numbers[counted] = self.numbers.get(counted, 0) + 1
@@ -241,8 +254,7 @@ class Conductor:
     def _do(self, view: Conducted, action: Action) -> None:
         match action:
             case Install(content, updates):
-                view.owed -= set(updates)
-                view.shown.append(Shown(content, dict(view.heard)))
+                view.install(content, updates)
                 self.history.append(Installed(view.name, dict(view.heard)))
             case Ask() if self._about_nothing(action):
                 asked = view.protocol.asked_view

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 
@@ -46,6 +47,7 @@ class Conducting:
         self.views: dict[str, Conducted] = {}
         self.reached: dict[str, Position] = {}
         self.history: tuple[Entry, ...] = ()
+        self._channels: Mapping[str, Channel] = {}
 
     def run(
         self, views: Mapping[str, tuple[View, ViewState]], others: Mapping[str, tuple[Position, list[str]]]
@@ -81,6 +83,7 @@ class Conducting:
                 conductor.add(conducted)
             except StillframeError as error:
                 conducted.error = error
+        self._channels = channels
         self.reached = conductor.run()
         self.history = tuple(conductor.history)
 
@@ -113,6 +116,13 @@ class Conducting:
         folder.mkdir(parents=True)
         pq.write_table(arrow_of(bag, schema, schema.names), folder / "part-0.parquet")
         return True
+
+    def reached_by(self, shown: Shown) -> dict[str, dict[str, Any]]:
+        """The states of the sources that a content shows, where it shows more than the last frame."""
+        return {
+            source: self._channels[source].reached(report).to_json()
+            for source, report in shown.reflects.items()
+        }
 
     def held(self, shown: Shown) -> Scan:
         """A content that was installed, under a name."""

@@ -395,7 +395,7 @@ class Work:
             assert former is not None
             if self.conducting.change(done.before, shown, view.schema, folder):
                 files = self.means.lake.collect(folder)
-                vector = {source: position.to_json() for source, position in shown.vector.items()}
+                vector = {**(former.vector or {}), **self.conducting.reached_by(shown)}
                 state = replace(self._advanced(view, former, files), vector=vector)
                 self.states = {view.name: state}
                 states = self._all_states()
