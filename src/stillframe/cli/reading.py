@@ -110,14 +110,17 @@ def _reasons(views: Mapping[str, Mapping[str, Any]]) -> RenderableType:
 
 
 def _sources_table(sources: Mapping[str, Mapping[str, Any]]) -> RenderableType:
-    made = table("source", "position", "log rows", "log bytes", "consumers", right=("log rows", "log bytes"))
+    made = table(
+        "source", "capture", "position", "log rows", "log bytes", "consumers", right=("log rows", "log bytes")
+    )
     for name, source in sources.items():
         if not source["ok"]:
-            made.add_row(name, Text(redact(f"{source['code']}: {source['message']}"), style="red"))
+            made.add_row(name, "-", Text(redact(f"{source['code']}: {source['message']}"), style="red"))
             continue
         consumers = [f"{c['name']} at {c['position']} ({c['behind']} behind)" for c in source["consumers"]]
         made.add_row(
             name,
+            source["capture"],
             str(source["position"]),
             str(source["log_rows"]),
             str(source["log_bytes"]),

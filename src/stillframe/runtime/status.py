@@ -108,6 +108,7 @@ def source_status(source: Source, consumer: str, metrics: Metrics) -> dict[str, 
         metrics.observe("stillframe_source_lag_transactions", one.behind, source=source.name)
     return {
         "ok": True,
+        "capture": str(source.capture),
         "attached": bool(mine),
         "position": log.position,
         "log_rows": log.rows,

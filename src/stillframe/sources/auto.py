@@ -26,6 +26,10 @@ class AutoSource:
     ways: Mapping[Capture, Callable[[], Source]]
     memory: Path
 
+    @property
+    def address(self) -> str:
+        return self.ways[Capture.TRIGGERS]().address
+
     def methods(self) -> tuple[Method, ...]:
         return self.ways[Capture.TRIGGERS]().methods()
 
