@@ -161,6 +161,8 @@ class MariadbServer:
             "--server-id=1",
             "--innodb-flush-log-at-trx-commit=0",
             "--innodb-buffer-pool-size=128M",
+            "--character-set-server=utf8mb4",
+            f"--tmpdir={self.folder}",  # a server that starts clears its own of temporary tables
             *self.options,
         ]
         with log.open("ab") as out:

@@ -7,9 +7,11 @@ read and written by a task of the engine.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from threading import get_ident
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,8 +19,10 @@ import pyarrow.parquet as pq
 
 from stillframe.algebra.arrow import COUNT, internal_name, staged_schema
 from stillframe.algebra.types import Type
-from stillframe.engine.files import engine_errors, staged_struct
+from stillframe.engine.files import engine_errors, read_files, staged_struct, write_query
+from stillframe.engine.plan_sql import canonical_sql, consolidated_sql
 from stillframe.engine.session import Engine
+from stillframe.errors import SourceError
 
 DRIVER_ROWS = 50_000
 
@@ -47,24 +51,51 @@ class Staged:
 
 
 def stage(
-    engine: Callable[[], Engine], read: Read, positions: Sequence[int], types: Sequence[Type], folder: Path
+    engine: Callable[[], Engine],
+    read: Read,
+    positions: Sequence[int],
+    types: Sequence[Type],
+    folder: Path,
+    *,
+    net: bool = False,
 ) -> Staged:
-    """Run a read to its end and leave its rows in `folder`; the engine starts only if it is needed."""
+    """Run a read to its end and leave its rows in `folder`; the engine starts only if it is needed. Rows are
+    `net` if those that cancel are gone, however many they are; few rows always are."""
     schema = staged_schema(types)
     batches, rows = [], 0
     for batch in read():
+        if batch.schema.types != schema.types:
+            raise _retyped(batch.schema, schema)
         batches.append(batch)
         rows += batch.num_rows
         if rows > DRIVER_ROWS:
+            batches.clear()
+            if net:
+                return _net_by_task(engine(), read, positions, types, folder)
             return _by_task(engine(), read, positions, types, folder)
-    table = _netted(pa.Table.from_batches(batches, schema))
+    return _by_driver(_netted(pa.Table.from_batches(batches, schema)), positions, types, folder)
+
+
+def _by_driver(table: pa.Table, positions: Sequence[int], types: Sequence[Type], folder: Path) -> Staged:
     files: tuple[Path, ...] = ()
     if table.num_rows:
-        folder.mkdir(parents=True)
+        folder.mkdir(parents=True, exist_ok=True)
         path = folder / "part-0.parquet"
         pq.write_table(table, path)
         files = (path,)
     return Staged(files, tuple(positions), tuple(types), table.num_rows, _all_one(table), small=True)
+
+
+def _retyped(found: pa.Schema, expected: pa.Schema) -> SourceError:
+    differing = [
+        f"{new} instead of {old}" for new, old in zip(found.types, expected.types, strict=False) if new != old
+    ]
+    return SourceError(
+        "a column that a view reads is of another type than when the view was resolved",
+        detail=", ".join(differing),
+        hint="refresh again; with --full if it says the same",
+        code="SCHEMA_CHANGED",
+    )
 
 
 def _netted(table: pa.Table) -> pa.Table:
@@ -94,7 +125,12 @@ def _by_task(
     with engine_errors():
         one = engine.maintenance.range(0, 1, 1, 1)
         one.mapInArrow(task, staged_struct(types)).write.mode("error").parquet(str(folder))
-    files = tuple(sorted(p for p in folder.iterdir() if p.suffix == ".parquet" and p.name[0] not in "._"))
+    return _written(folder, positions, types)
+
+
+def _written(folder: Path, positions: Sequence[int], types: Sequence[Type]) -> Staged:
+    there = folder.iterdir() if folder.exists() else ()  # not every engine makes a folder for no rows
+    files = tuple(sorted(p for p in there if p.suffix == ".parquet" and p.name[0] not in "._"))
     footers = [pq.read_metadata(path) for path in files]
     return Staged(
         files,
@@ -104,6 +140,30 @@ def _by_task(
         all(_counts_one(footer) for footer in footers),
         small=False,
     )
+
+
+def _net_by_task(
+    engine: Engine, read: Read, positions: Sequence[int], types: Sequence[Type], folder: Path
+) -> Staged:
+    """What is read is compared by the engine; what is left of it may be few rows, which the driver keeps."""
+    raw, netted = folder / "raw", folder / "net"
+    signed = _by_task(engine, read, positions, types, raw)
+    with engine_errors():
+        name = f"sf_net_{get_ident():x}"
+        read_files(engine.maintenance, signed.files, staged_struct(types)).createOrReplaceTempView(name)
+    rows = canonical_sql(f"SELECT * FROM {name}", types)
+    write_query(engine, consolidated_sql(rows, len(types)), netted)
+    left = _written(netted, positions, types)
+    shutil.rmtree(raw)
+    if left.rows > DRIVER_ROWS:
+        return left
+    schema = staged_schema(types)
+    table = pa.concat_tables([schema.empty_table(), *(_read_as(path, schema) for path in left.files)])
+    return _by_driver(table, positions, types, folder)
+
+
+def _read_as(path: Path, schema: pa.Schema) -> pa.Table:
+    return pq.read_table(path).cast(schema)
 
 
 def counts_one(files: Sequence[Path]) -> bool:

@@ -169,11 +169,13 @@ def _batches(con: sqlite3.Connection, source: str, query: Query) -> Iterator[pa.
 def _mismatch(
     con: sqlite3.Connection, source: str, table: Table, column: str, bad: BadValue, row: Sequence[object]
 ) -> ValueMismatch:
-    return ValueMismatch(
+    error = ValueMismatch(
         f"column {column!r} of {source}.{table.name} holds {bad}",
         detail=f"in the row {_row_name(con, table, column, bad.value) or shortened(tuple(row), 200)}",
         hint="correct the value at the source, or declare the column with the type its values have",
     )
+    error.relation, error.column = table.name, column
+    return error
 
 
 def _row_name(con: sqlite3.Connection, table: Table, column: str, value: object) -> str | None:

@@ -1,0 +1,376 @@
+"""A MariaDB database as a source: trigger capture, snapshots, reads at a known state.
+
+Capture needs no more than all rights on the one database. Its log is written inside the writers' own
+transactions and knows each by its id; see mariadb_capture for its laws and mariadb_position for what a
+position is.
+
+Not seen by any trigger, and so refused or told: changes by foreign keys (CASCADE_NOT_CAPTURED), TRUNCATE and
+its like (TRUNCATED, see mariadb_witness), rows that a replica is sent. Out of reach: ALTER TABLE that drops a
+column and adds it again as it was, in a table whose witnesses hold its default. The server itself notes each
+captured transaction in mysql.transaction_registry, for good, as it does for every table versioned by
+transactions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import pairwise
+from typing import TypeVar
+
+import pyarrow as pa
+
+from stillframe.sources import mariadb_install as install
+from stillframe.sources import mariadb_log as log
+from stillframe.sources import mariadb_rights as rights
+from stillframe.sources.base import (
+    Capture,
+    Committed,
+    Consumer,
+    Keys,
+    LogStatus,
+    Method,
+    Position,
+    Range,
+    Relation,
+)
+from stillframe.sources.mariadb_capture import (
+    CONSUMERS,
+    LOG,
+    NEEDS,
+    NOTHING,
+)
+from stillframe.sources.mariadb_catalog import (
+    OWN_PREFIX,
+    Table,
+    quoted,
+    read_tables,
+    relation_of,
+    table_names,
+)
+from stillframe.sources.mariadb_connect import (
+    CHANGED_DEFINITION,
+    Connection,
+    Server,
+    begin_snapshot,
+    connected,
+    explained,
+    retried,
+    server_of,
+    snapshot,
+)
+from stillframe.sources.mariadb_position import Mark, beyond, fix, settled, write_anchor
+from stillframe.sources.mariadb_queries import columns_of, logged, present
+from stillframe.sources.mariadb_read import KeySet, Query, batches, cuts, pushable
+from stillframe.sources.mariadb_witness import Verified, appoint, parts
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class MariadbSource:
+    """`capture_limit` bounds the log in rows: when it is longer, consumers further behind than that are
+    dropped, and meet CAPTURE_GAP when they come back. None: the log waits for everyone."""
+
+    name: str
+    url: str = field(repr=False)
+    capture_limit: int | None = None
+
+    @property
+    def server(self) -> Server:
+        return server_of(self.name, self.url)
+
+    @property
+    def address(self) -> str:
+        return self.server.address
+
+    @property
+    def capture(self) -> Capture:
+        return Capture.TRIGGERS
+
+    @property
+    def transactional(self) -> bool:
+        return True
+
+    @property
+    def commit_order(self) -> bool:
+        return False
+
+    def methods(self) -> tuple[Method, ...]:
+        with connected(self.name, self.server) as con:
+            return rights.methods(con, self.server)
+
+    def describe(self) -> dict[str, Relation]:
+        with connected(self.name, self.server) as con:
+            tables = read_tables(con, table_names(con))
+            return {name: relation_of(tables[name]) for name in sorted(tables)}
+
+    def attach(self, consumer: str, relations: Sequence[str]) -> Position:
+        with connected(self.name, self.server) as con, install.alone(con, self.name, self.server.database):
+            tables = install.capturable(con, self.name, relations)
+            identity = install.found(con)
+            standing = {r: self._standing(r) for r in tables}
+            numbers = {r: install.install(con, tables[r]) for r, there in standing.items() if there is None}
+            wider = {
+                there.id: (there, install.extend(con, there))
+                for there in standing.values()
+                if there is not None and install.new_columns(there)
+            }
+            if not numbers and not wider:
+                mark = self._read(lambda snap: fix(self.name, snap, con))
+            else:
+                marker = write_anchor(con).number
+                for relation, number in numbers.items():
+                    columns = tuple(c.name for c in tables[relation].captured())
+                    appoint(con, log.Captured(number, 0, columns, {}, tables[relation], 0, Verified(0)))
+                mark = self._read(lambda snap: self._begin(snap, con, tables, numbers, marker))
+                for there, columns in wider.values():
+                    install.go_on(con, there, columns, marker)
+            install.register(con, consumer, list(tables), mark)
+            return log.position_of(identity, mark)
+
+    def _standing(self, relation: str) -> log.Captured | None:
+        return self._read(lambda snap: install.standing(snap, self.name, relation))
+
+    def _begin(
+        self,
+        snap: Connection,
+        con: Connection,
+        tables: dict[str, Table],
+        numbers: dict[str, int],
+        marker: int,
+    ) -> Mark:
+        for relation in numbers:
+            snap.all(f"SELECT 1 FROM {quoted(relation)} LIMIT 1")
+        mark = fix(self.name, snap, con, fresh=True)
+        begun = [install.begin(snap, con, tables[r], n, marker, mark) for r, n in numbers.items()]
+        log.record_verified(snap, con, begun, mark, always=True)
+        return mark
+
+    def release(self, consumer: str, keep: Sequence[str]) -> None:
+        if not keep:
+            self.detach(consumer)
+            return
+        with connected(self.name, self.server) as con, install.alone(con, self.name, self.server.database):
+            log.require_consumer(con, self.name, consumer)
+            kept = ", ".join(["%s"] * len(keep))
+            con.run(
+                f"DELETE FROM {NEEDS} WHERE consumer = %s AND relation NOT IN ({kept})", (consumer, *keep)
+            )
+            install.remove_unneeded(con)
+
+    def detach(self, consumer: str) -> None:
+        with connected(self.name, self.server) as con, install.alone(con, self.name, self.server.database):
+            if log.identity(con) is not None:
+                con.run(f"DELETE FROM {CONSUMERS} WHERE name = %s", (consumer,))
+                con.run(f"DELETE FROM {NEEDS} WHERE consumer = %s", (consumer,))
+                install.remove_unneeded(con)
+                if con.value(f"SELECT count(position) FROM {CONSUMERS}"):
+                    return
+            install.remove_all(con)
+
+    def position(self, consumer: str, relations: Sequence[str]) -> Position:
+        with connected(self.name, self.server) as con:
+            log.require_consumer(con, self.name, consumer)
+            return self._read(
+                lambda snap: self._fixed(snap, con, relations), before=self._appoint(con, relations)
+            )
+
+    def _fixed(self, snap: Connection, con: Connection, relations: Sequence[str]) -> Position:
+        identity = log.required_identity(snap, self.name)
+        captures = [log.captured(snap, self.name, relation) for relation in relations]
+        mark = fix(self.name, snap, con)
+        log.record_verified(snap, con, captures, mark)
+        return log.position_of(identity, mark)
+
+    def _appoint(self, con: Connection, relations: Sequence[str]) -> Callable[[], None]:
+        """Witnesses are copied before the snapshot that shows them to be there."""
+
+        def do() -> None:
+            for relation in relations:
+                capture, _ = log.recorded(con, self.name, relation)
+                if capture.verified.short(parts(capture.table)):
+                    appoint(con, capture)
+
+        return do
+
+    def check(self, after: Position, relations: Sequence[str]) -> None:
+        def checked(snap: Connection) -> None:
+            mark = log.require_whole_since(snap, self.name, after)
+            for relation in relations:
+                log.require_captured(snap, self.name, relation, mark)
+
+        self._read(checked)
+
+    def transactions(
+        self, relations: Sequence[str], after: Position, upto: Position
+    ) -> tuple[Committed, ...]:
+        with snapshot(self.name, self.server) as snap:
+            return log.transactions(snap, self.name, relations, after, upto)
+
+    def without(self, after: Position, upto: Position, numbers: Collection[int]) -> Position:
+        with snapshot(self.name, self.server) as snap:
+            return log.without(snap, self.name, after, upto, numbers)
+
+    def changes(
+        self, relation: str, columns: Sequence[str], after: Position, upto: Position, *, tagged: bool = False
+    ) -> Iterator[pa.RecordBatch]:
+        def prepared(snap: Connection) -> Query:
+            start, end = log.require_whole(snap, self.name, after, upto)
+            capture = log.require_captured(snap, self.name, relation, start)
+            where = beyond(start, end)
+            return logged(self.name, capture, columns, "l.sign", start, where, tagged=tagged)
+
+        with ExitStack() as stack:
+            snap, query = self._opened(stack, prepared)
+            yield from batches(snap, self.name, query)
+
+    def state(
+        self,
+        relation: str,
+        columns: Sequence[str],
+        at: Position,
+        keys: Keys | None = None,
+        within: Range | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        sent: list[KeySet] = []
+
+        def before(con: Connection) -> None:
+            if keys is not None:
+                (column,) = columns_of(self.name, self._table(con, relation), [keys.column])
+                sent[:] = [KeySet(con, column, keys)]
+
+        def prepared(snap: Connection) -> list[Query]:
+            mark = log.require_whole_since(snap, self.name, at)
+            capture = log.require_captured(snap, self.name, relation, mark)
+            return [
+                present(self.name, capture.table, columns, sent, within),
+                logged(self.name, capture, columns, "-l.sign", mark, beyond(mark), sent, within),
+            ]
+
+        with ExitStack() as stack:
+            snap, queries = self._opened(stack, prepared, before)
+            for query in queries:
+                yield from batches(snap, self.name, query)
+
+    def ranges(self, relation: str, rows: int) -> tuple[Range, ...]:
+        with snapshot(self.name, self.server) as snap:
+            table = self._table(snap, relation)
+            key = table.identity()
+            if not key or not key[0].reading.exact or key[0].reading.type.name == "DATE":
+                return ()
+            bounds = [None, *cuts(snap, table.name, key[0].name, rows), None]
+            return tuple(Range(key[0].name, *pair) for pair in pairwise(bounds))
+
+    def pushable(self, relation: str, column: str) -> bool:
+        with connected(self.name, self.server) as con:
+            (found,) = columns_of(self.name, self._table(con, relation), [column])
+            return pushable(found.reading)
+
+    def rows(self, relation: str) -> int:
+        with snapshot(self.name, self.server) as snap:
+            return int(snap.value(f"SELECT count(*) FROM {quoted(self._table(snap, relation).name)}"))
+
+    def behind(self, relations: Sequence[str], after: Position) -> int:
+        return self._read(lambda snap: log.missing(snap, self.name, after, relations)[0])
+
+    def waiting_since(self, relations: Sequence[str], after: Position) -> datetime | None:
+        return self._read(lambda snap: log.missing(snap, self.name, after, relations)[1])
+
+    def beat(self, consumer: str) -> None:
+        with connected(self.name, self.server) as con:
+            log.require_consumer(con, self.name, consumer)
+            con.run(f"UPDATE {CONSUMERS} SET heartbeat = %s WHERE name = %s", (install.now(), consumer))
+
+    def acknowledge(self, consumer: str, position: Position) -> None:
+        with connected(self.name, self.server) as con:
+            log.require_consumer(con, self.name, consumer)
+            mark = log.require_anchor(con, self.name, position)
+            con.run(
+                f"UPDATE {CONSUMERS} SET position = %s, floor = %s, heartbeat = %s WHERE name = %s",
+                (mark.high, mark.floor, install.now(), consumer),
+            )
+            if self.capture_limit is not None:
+                self._drop_dead(con, consumer)
+            install.trim(con, self.name, self.server.database, self._verify)
+
+    def _drop_dead(self, con: Connection, but: str) -> None:
+        assert self.capture_limit is not None
+        if con.value(f"SELECT count(*) FROM {LOG} WHERE relation <> {NOTHING}") <= self.capture_limit:
+            return
+        limit = con.value(
+            f"SELECT seq FROM {LOG} WHERE relation <> {NOTHING} ORDER BY seq DESC LIMIT 1"
+            f" OFFSET {self.capture_limit}"
+        )
+        con.run(f"UPDATE {CONSUMERS} SET position = NULL WHERE name <> %s AND position < %s", (but, limit))
+
+    def _verify(self, relation: str) -> None:
+        with connected(self.name, self.server) as con:
+            self._read(lambda snap: self._fixed(snap, con, [relation]), before=self._appoint(con, [relation]))
+
+    def log_status(self) -> LogStatus:
+        with snapshot(self.name, self.server) as snap:
+            if log.identity(snap) is None:
+                return LogStatus(0, 0, 0, ())
+            rows = snap.value(f"SELECT count(*) FROM {LOG} WHERE relation <> {NOTHING}")
+            size = snap.value(
+                "SELECT sum(DATA_LENGTH + INDEX_LENGTH) FROM information_schema.TABLES"
+                " WHERE TABLE_SCHEMA = DATABASE() AND LEFT(TABLE_NAME, %s) = %s",
+                (len(OWN_PREFIX) + 1, OWN_PREFIX + "_"),
+            )
+            consumers = snap.all(
+                "SELECT name, position, heartbeat,"
+                f" (SELECT count(*) FROM {LOG} WHERE relation <> {NOTHING} AND seq > position)"
+                f" FROM {CONSUMERS} WHERE position IS NOT NULL ORDER BY name"
+            )
+            return LogStatus(rows, int(size), settled(snap).high, tuple(Consumer(*row) for row in consumers))
+
+    def _read(self, work: Callable[[Connection], _T], before: Callable[[], None] | None = None) -> _T:
+        """What `work` finds in one snapshot; another one if a table it reads was defined anew meanwhile."""
+
+        def attempt() -> _T:
+            if before:
+                before()
+            con = Connection(self.server)
+            try:
+                begin_snapshot(con)
+                return work(con)
+            finally:
+                con.close()
+
+        with explained(self.name, self.server):
+            return retried(attempt, numbers=CHANGED_DEFINITION)
+
+    def _opened(
+        self,
+        stack: ExitStack,
+        prepare: Callable[[Connection], _T],
+        before: Callable[[Connection], None] | None = None,
+    ) -> tuple[Connection, _T]:
+        """A snapshot to go on reading from, and what was prepared in it. A table it has read once cannot be
+        defined anew until it ends."""
+        stack.enter_context(explained(self.name, self.server))
+
+        def attempt() -> tuple[Connection, _T]:
+            con = Connection(self.server)
+            try:
+                if before:
+                    before(con)
+                begin_snapshot(con)
+                prepared = prepare(con)
+            except BaseException:
+                con.close()
+                raise
+            return con, prepared
+
+        con, prepared = retried(attempt, numbers=CHANGED_DEFINITION)
+        stack.callback(con.close)
+        return con, prepared
+
+    def _table(self, con: Connection, relation: str) -> Table:
+        table = read_tables(con, [relation]).get(relation)
+        if table is None or relation.lower().startswith(OWN_PREFIX):
+            raise install.no_relation(self.name, relation, table_names(con))
+        return table

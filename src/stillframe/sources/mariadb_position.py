@@ -1,0 +1,286 @@
+"""Positions: which committed log rows a state has, exactly, and without any privilege.
+
+A snapshot sees a set of log rows. Numbers below the highest it sees belong to transactions that are still in
+flight, or to nobody. So a position is the highest number and the transactions to leave out:
+
+    row in position  ⇔  number ≤ high  and  transaction not among `out`
+
+To fix one, take a snapshot, then look at the numbers missing from it with a dirty read, which shows what is
+in flight. A number that is missing there too is struck out (see mariadb_capture). Every number up to `high`
+is then seen, struck, or of a known transaction in flight: a transaction that commits late is taken exactly
+once, and rolled-back numbers never pile up.
+
+Last, an anchor is written: a log row committed after the snapshot. A copy of the database that has it has all
+that the snapshot saw, whatever the copy's last moment was.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import pymysql
+
+from stillframe.errors import CaptureGap
+from stillframe.sources.mariadb_capture import LOG, NOTHING, SOURCE
+from stillframe.sources.mariadb_connect import DEADLOCK, LOCK_WAIT, Connection, error_number, transaction
+
+_BUCKET = 1024
+_CHUNK = 500
+
+Span = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    number: int
+    mark: int
+    trx: int
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """`out` names transactions, each with the first number it is known by; `rows` counts all log rows of
+    relations that the position ever had."""
+
+    high: int
+    rows: int
+    out: tuple[tuple[int, int], ...]
+    anchor: Anchor
+
+    def to_text(self) -> str:
+        anchor = [self.anchor.number, self.anchor.mark, self.anchor.trx]
+        return json.dumps([self.high, self.rows, self.out, anchor], separators=(",", ":"))
+
+    @classmethod
+    def from_text(cls, text: str) -> Mark:
+        high, rows, out, anchor = json.loads(text)
+        return cls(high, rows, tuple((trx, first) for trx, first in out), Anchor(*anchor))
+
+    @property
+    def floor(self) -> int:
+        """All log rows up to here are in the position."""
+        return min([self.high, *(first - 1 for _, first in self.out)])
+
+    @property
+    def trxs(self) -> list[int]:
+        return [trx for trx, _ in self.out]
+
+
+def beyond(after: Mark, upto: Mark | None = None) -> str:
+    """A condition on rows of the log: not in `after`, and in `upto` (or committed at all)."""
+    terms = [f"l.seq > {after.floor}"]
+    if after.out:
+        terms.append(f"(l.seq > {after.high} OR l.trx IN ({_list(after.trxs)}))")
+    if upto is not None:
+        terms.append(f"l.seq <= {upto.high}")
+        if upto.out:
+            terms.append(f"l.trx NOT IN ({_list(upto.trxs)})")
+    return " AND ".join(terms)
+
+
+def gap(source: str, message: str, detail: str = "", code: str | None = None) -> CaptureGap:
+    return CaptureGap(
+        f"the log of source {source!r} does not reach back to what the frame reflects: {message}",
+        detail=detail,
+        hint="run `stillframe refresh --full` to start again from the source's present state",
+        code=code,
+    )
+
+
+def settled(con: Connection) -> Mark:
+    """The newest position that anybody fixed: a base to go on from."""
+    return Mark.from_text(con.value(f"SELECT settled FROM {SOURCE}"))
+
+
+def fix(source: str, snap: Connection, writer: Connection, *, fresh: bool = False) -> Mark:
+    """The position of the snapshot. One that has all rows of the newest before it and no more is that one,
+    unless a `fresh` one is asked for."""
+    base = settled(snap)
+    (high,) = snap.all(f"SELECT max(seq) FROM {LOG}")[0]
+    count, rows = snap.all(
+        f"SELECT count(*), coalesce(sum(relation <> {NOTHING}), 0) FROM {LOG} WHERE seq > {base.high}"
+    )[0]
+    late = _of_transactions(snap, base)
+    waiting = [known for known in base.out if known[0] not in late]
+    if waiting:
+        with dirty(writer):
+            flying = _of_transactions(writer, replace(base, out=tuple(waiting)))
+        waiting = [known for known in waiting if known[0] in flying]
+    if not fresh and not rows and len(waiting) == len(base.out):
+        return base
+    out = dict(waiting)
+    if count < high - base.high:
+        for trx, first in _unseen(source, snap, writer, base.high + 1, high):
+            out[trx] = min(first, out.get(trx, first))
+    total = base.rows + int(rows) + sum(late.values())
+    return _anchored(writer, Mark(high, total, tuple(sorted(out.items())), base.anchor))
+
+
+def _anchored(writer: Connection, mark: Mark) -> Mark:
+    with transaction(writer):
+        known = Mark.from_text(writer.value(f"SELECT settled FROM {SOURCE} FOR UPDATE"))
+        mark = replace(mark, anchor=write_anchor(writer))
+        if (mark.high, -len(mark.out)) >= (known.high, -len(known.out)):
+            writer.run(f"UPDATE {SOURCE} SET settled = %s, high = %s", (mark.to_text(), mark.high))
+    return mark
+
+
+def write_anchor(writer: Connection) -> Anchor:
+    mark = secrets.randbits(62)
+    writer.run(f"INSERT INTO {LOG} (relation, sign, mark) VALUES ({NOTHING}, 0, {mark})")
+    ((number, trx),) = writer.all(f"SELECT seq, trx FROM {LOG} WHERE seq = LAST_INSERT_ID()")
+    return Anchor(number, mark, trx)
+
+
+def _of_transactions(con: Connection, mark: Mark) -> dict[int, int]:
+    """Which of the transactions a position leaves out have rows among its numbers now, and how many."""
+    if not mark.out:
+        return {}
+    return dict(
+        con.all(
+            f"SELECT trx, count(*) FROM {LOG} WHERE seq > {mark.floor} AND seq <= {mark.high}"
+            f" AND relation <> {NOTHING} AND trx IN ({_list(mark.trxs)}) GROUP BY trx"
+        )
+    )
+
+
+class dirty:
+    """Reads in its block show what is not committed yet."""
+
+    def __init__(self, con: Connection) -> None:
+        self.con = con
+
+    def __enter__(self) -> None:
+        self.con.run("SET SESSION TRANSACTION ISOLATION LEVEL READ UNCOMMITTED")
+
+    def __exit__(self, *_: object) -> None:
+        if self.con.raw.open:
+            self.con.run("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+
+
+def _unseen(source: str, snap: Connection, writer: Connection, low: int, high: int) -> list[tuple[int, int]]:
+    """The transactions that have numbers in [low, high] which the snapshot does not show. Afterwards nobody
+    but them has any, or ever will."""
+    gaps = missing(snap, low, high)
+    _require_undeleted(source, snap, gaps)
+    with dirty(writer):
+        nowhere = _common(gaps, missing(writer, low, high))
+    _strike(writer, nowhere)
+    found: dict[int, int] = {}
+    with dirty(writer):
+        for condition in _conditions(gaps):
+            for trx, first in writer.all(
+                f"SELECT trx, min(seq) FROM {LOG} WHERE relation <> {NOTHING} AND ({condition}) GROUP BY trx"
+            ):
+                found[trx] = min(first, found.get(trx, first))
+    return sorted(found.items())
+
+
+def _require_undeleted(source: str, snap: Connection, gaps: Sequence[Span]) -> None:
+    """A row that somebody else deleted from the log is in the history the server keeps of it."""
+    for condition in _conditions(gaps):
+        lost = snap.value(
+            f"SELECT count(*) FROM {LOG} FOR SYSTEM_TIME ALL WHERE relation <> {NOTHING} AND ({condition})"
+        )
+        if lost:
+            raise gap(source, f"{lost} log rows are missing", "they were deleted by another program")
+
+
+def missing(con: Connection, low: int, high: int) -> list[Span]:
+    """The numbers in [low, high] that no row has, as spans."""
+    counts = dict(
+        con.all(
+            f"SELECT seq DIV {_BUCKET}, count(*) FROM {LOG} WHERE seq BETWEEN {low} AND {high}"
+            f" GROUP BY seq DIV {_BUCKET}"
+        )
+    )
+    empty: list[Span] = []
+    partly: list[Span] = []
+    for bucket in range(low // _BUCKET, high // _BUCKET + 1):
+        span = max(low, bucket * _BUCKET), min(high, (bucket + 1) * _BUCKET - 1)
+        there = counts.get(bucket, 0)
+        if there < span[1] - span[0] + 1:
+            (partly if there else empty).append(span)
+    for condition, spans in zip(_conditions(partly), _chunks(partly), strict=True):
+        numbers = con.all(f"SELECT seq FROM {LOG} WHERE {condition} ORDER BY seq")
+        empty += _without_numbers(spans, [number for (number,) in numbers])
+    return merged(empty)
+
+
+def _without_numbers(spans: Sequence[Span], numbers: Sequence[int]) -> list[Span]:
+    """What is left of the ascending spans when ascending numbers are taken out."""
+    left = []
+    upcoming = iter([*numbers, None])
+    number = next(upcoming)
+    for low, high in spans:
+        start = low
+        while number is not None and number <= high:
+            if number > start:
+                left.append((start, number - 1))
+            start = number + 1
+            number = next(upcoming)
+        if start <= high:
+            left.append((start, high))
+    return left
+
+
+def merged(spans: Iterable[Span]) -> list[Span]:
+    out: list[Span] = []
+    for low, high in sorted(spans):
+        if out and low <= out[-1][1] + 1:
+            out[-1] = (out[-1][0], max(high, out[-1][1]))
+        else:
+            out.append((low, high))
+    return out
+
+
+def _common(left: Sequence[Span], right: Sequence[Span]) -> list[Span]:
+    out = []
+    i = j = 0
+    while i < len(left) and j < len(right):
+        low, high = max(left[i][0], right[j][0]), min(left[i][1], right[j][1])
+        if low <= high:
+            out.append((low, high))
+        if left[i][1] < right[j][1]:
+            i += 1
+        else:
+            j += 1
+    return out
+
+
+def _strike(writer: Connection, spans: Sequence[Span]) -> None:
+    """Each number has a row afterwards: one of ours, or one that its writer has put there by now."""
+    numbers = [n for low, high in spans for n in range(low, high + 1)]
+    if not numbers:
+        return
+    writer.run("SET innodb_lock_wait_timeout = 0")
+    for start in range(0, len(numbers), _BUCKET):
+        left = numbers[start : start + _BUCKET]
+        while left:
+            rows = ", ".join(f"({n}, {NOTHING}, 0)" for n in left)
+            try:
+                writer.run(f"INSERT IGNORE INTO {LOG} (seq, relation, sign) VALUES {rows}")
+                break
+            except pymysql.err.MySQLError as error:
+                if error_number(error) not in (LOCK_WAIT, DEADLOCK):
+                    raise
+            with dirty(writer):
+                there = writer.all(f"SELECT seq FROM {LOG} WHERE seq IN ({_list(left)})")
+            taken = {number for (number,) in there}
+            left = [n for n in left if n not in taken]
+    writer.run("SET innodb_lock_wait_timeout = DEFAULT")
+
+
+def _chunks(spans: Sequence[Span]) -> list[Sequence[Span]]:
+    return [spans[i : i + _CHUNK] for i in range(0, len(spans), _CHUNK)]
+
+
+def _conditions(spans: Sequence[Span]) -> list[str]:
+    return [" OR ".join(f"seq BETWEEN {low} AND {high}" for low, high in chunk) for chunk in _chunks(spans)]
+
+
+def _list(numbers: Iterable[int]) -> str:
+    return ", ".join(map(str, map(int, numbers)))
