@@ -88,12 +88,15 @@ class ViewState:
 @dataclass(frozen=True, slots=True)
 class Frame:
     """One published state of every view. A settled view gives the same frame a new `revision`: other
-    files, the same content."""
+    files, the same content. `groups` names global transactions of which frames so far show parts, but not
+    all: their numbers by source. `waiting` are some of those left out because parts of them are missing."""
 
     number: int
     revision: int
     published_at: str
     views: Mapping[str, ViewState]
+    groups: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    waiting: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -101,12 +104,15 @@ class Frame:
             "revision": self.revision,
             "published_at": self.published_at,
             "views": {name: view.to_json() for name, view in self.views.items()},
+            "groups": {group: dict(parts) for group, parts in self.groups.items()},
+            "waiting": list(self.waiting),
         }
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Frame:
         views = {name: ViewState.from_json(view) for name, view in document["views"].items()}
-        return cls(document["frame"], document["revision"], document["published_at"], views)
+        groups, waiting = document.get("groups", {}), tuple(document.get("waiting", ()))
+        return cls(document["frame"], document["revision"], document["published_at"], views, groups, waiting)
 
     @property
     def files(self) -> frozenset[str]:

@@ -52,6 +52,7 @@ class Shown:
 
     content: Plan
     reflects: Mapping[str, Report]
+    whole: bool = True  # it reflects no global transaction in part
 
 
 @dataclass
@@ -68,6 +69,7 @@ class Conducted:
     owed: set[str] = field(default_factory=set)  # updates reported that no installed state reflects
     told: dict[str, tuple[int, str, Report]] = field(default_factory=dict)  # the report each update is of
     reflects: dict[str, Report] = field(default_factory=dict)
+    parts: dict[str, int] = field(default_factory=dict)  # of global transactions, those not reflected yet
     shown: list[Shown] = field(default_factory=list)
     rows: int = 0
     compensated: int = 0
@@ -101,6 +103,13 @@ class Conducted:
         self.told |= {update.id: (number, source, report) for update in updates}
         return Transaction(name, updates, places, parts)
 
+    def part_elsewhere(self, report: Report) -> Transaction:
+        """A part of a global transaction at a source that the view does not read."""
+        group = f"?{report.group}"
+        place = (group, self._next(group))
+        parts = tuple((group, part) for part in range(1, report.parts + 1))
+        return Transaction(f"{group}:{place[1]}", (), (place,), parts)
+
     def install(self, content: Plan, updates: tuple[str, ...]) -> None:
         """Updates are reflected in the order of their source: a later one brings the earlier ones along."""
         self.owed -= set(updates)
@@ -108,7 +117,11 @@ class Conducted:
             (self.told.pop(update) for update in updates if update in self.told), key=lambda told: told[0]
         )
         self.reflects |= {source: report for _, source, report in newly}
-        self.shown.append(Shown(content, dict(self.reflects)))
+        for report in dict.fromkeys(report for _, _, report in newly):
+            if report.group:
+                self.parts[report.group] = self.parts.get(report.group, report.parts) - 1
+        whole = all(missing <= 0 for missing in self.parts.values())
+        self.shown.append(Shown(content, dict(self.reflects), whole))
 
     def _next(self, counted: str) -> int:
         self.numbers[counted] = self.numbers.get(counted, 0) + 1
@@ -128,10 +141,11 @@ class Conductor:
         self.channels = channels
         self.position = position
         self.patience = patience
-        self.since = since
+        self.since = dict(since)  # where each source stood when the session began
         self.views: list[Conducted] = []
         self.reached: dict[str, Position] = {}
         self.history: list[Entry] = []
+        self.disturbed = False  # whether something was committed after the session began
         self._asks: deque[tuple[Conducted, Ask]] = deque()
 
     def add(self, view: Conducted) -> None:
@@ -157,8 +171,10 @@ class Conductor:
         deadline = time.monotonic() + self.patience
         for source in self.channels:
             self._report(source)
+        self.disturbed = False
         while waiting := [view for view in self.views if view.error is None and self._waits(view)]:
-            if time.monotonic() > deadline:
+            # A large transaction may take long; what never ends is a source that does not keep still.
+            if time.monotonic() > deadline and (self.disturbed or not self._asks):
                 for view in waiting:
                     view.error = self._not_quiet(view)
                 self._asks.clear()
@@ -206,16 +222,41 @@ class Conductor:
 
     def _report(self, source: str, upto: Position | None = None) -> None:
         """Everything a source committed up to a state, to every view that reads it."""
-        upto = self.reached[source] = upto or self.position(source)
-        if source in self.since:  # no view here reads it, but parts of global transactions may be there
-            self.channels[source].reports(self.since[source], upto)
+        upto = upto or self._position(source)
+        if upto is None:
+            return
+        self.reached[source] = upto
+        since, self.since[source] = self.since.get(source), upto
         for view in self.views:
             if source in view.heard and view.error is None:
                 after, view.heard[source] = view.heard[source], upto
-                reports = self.channels[source].reports(after, upto)
+                reports = self._reports(view, source, after, upto)
                 self.history.append(Reported(view.name, source, upto, len(reports)))
+                self.disturbed = self.disturbed or bool(reports)
                 for report in reports:
                     self._notify(view, view.transaction(source, report))
+            elif since is not None and view.error is None:
+                for report in self._reports(view, source, since, upto):
+                    if report.group and view.protocol.numbered_answers:
+                        self._tell(view, Notified(view.part_elsewhere(report)))
+
+    def _position(self, source: str) -> Position | None:
+        """Where a source stands. One that cannot say stops the views that hear it."""
+        try:
+            return self.position(source)
+        except StillframeError as error:
+            for view in self.views:
+                if source in view.heard:
+                    view.error = view.error or error
+            return None
+
+    def _reports(self, view: Conducted, source: str, after: Position, upto: Position) -> tuple[Report, ...]:
+        try:
+            return self.channels[source].reports(after, upto)
+        except StillframeError as error:
+            if source in view.heard:
+                view.error = error
+            return ()
 
     def _notify(self, view: Conducted, transaction: Transaction) -> None:
         if transaction.updates or view.protocol.numbered_answers:
@@ -228,7 +269,9 @@ class Conductor:
         if view.error is not None:
             return
         channel = self.channels[ask.source]
-        at = self.position(ask.source)
+        at = self._position(ask.source)
+        if at is None:
+            return
         try:
             answers = tuple(channel.answer(view.protocol.asked_view, q, at) for q in ask.questions)
         except StillframeError as error:

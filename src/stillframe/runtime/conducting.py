@@ -73,7 +73,7 @@ class Conducting:
             channels,
             lambda source: self._sources[source].position(self._consumer, tables[source]),
             self._patience,
-            {source: since for source, (since, _) in others.items() if source not in wanted},
+            {source: since for source, (since, _) in others.items()},
         )
         for name, (view, _) in views.items():
             conducted = self.views[name]

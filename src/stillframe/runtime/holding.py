@@ -17,9 +17,11 @@ import pyarrow.parquet as pq
 
 from stillframe.algebra import Bag, Plan, Scan, Schema, evaluate, scans
 from stillframe.algebra.arrow import COUNT, arrow_type, internal_name, staged_schema
+from stillframe.algebra.functions import EvaluationError
 from stillframe.algebra.plan import walk
 from stillframe.engine import (
     Engine,
+    EngineError,
     Read,
     Staged,
     Tables,
@@ -116,8 +118,11 @@ class Holding:
         )
 
     def bag(self, plan: Plan) -> Bag:
-        """The value of a plan over small bags."""
-        return evaluate(plan, self._small_content)
+        """The value of a plan over small bags. What fails here fails as it would in the engine."""
+        try:
+            return evaluate(plan, self._small_content)
+        except EvaluationError as error:
+            raise EngineError("the engine could not compute this", detail=str(error)) from error
 
     def _small_content(self, scan: Scan) -> Bag:
         held = self._held(scan)
@@ -172,7 +177,9 @@ class Holding:
         """A plan's rows, computed by the engine."""
         folder = self._fresh()
         write_query(self._engine(), self.query(plan), folder)
-        files = tuple(sorted(p for p in folder.iterdir() if p.suffix == ".parquet" and p.name[0] not in "._"))
+        # An engine that has no row to write may write nothing at all.
+        found = folder.iterdir() if folder.is_dir() else ()
+        files = tuple(sorted(p for p in found if p.suffix == ".parquet" and p.name[0] not in "._"))
         rows = sum(pq.read_metadata(path).num_rows for path in files)
         width = len(plan.schema)
         if rows <= SMALL:

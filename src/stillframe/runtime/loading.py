@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -23,9 +23,10 @@ import pyarrow.parquet as pq
 from stillframe.algebra import scans
 from stillframe.change import columns_read
 from stillframe.engine import Engine, Staged, counts_one, stage
-from stillframe.errors import CaptureGap, SourceError
+from stillframe.errors import GAPS, SourceError, StillframeError
 from stillframe.lake.layout import attempt_name, encode_name
 from stillframe.lake.lock import exclusive
+from stillframe.runtime.begun import Begun
 from stillframe.runtime.definitions import View, by_source
 from stillframe.runtime.outcome import Observer, Step
 from stillframe.sources.base import Position, Range, Source
@@ -33,16 +34,21 @@ from stillframe.sources.base import Position, Range, Source
 FOLDER = "loading"
 PLAN = "plan.json"
 CHUNK_ROWS = 250_000
+ATTEMPTS = 3
 WAIT_SECONDS = 24 * 3600.0
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """The relations of a view at one vector, in files."""
+    """The relations of a view at one vector, in files; `text` says of which view."""
 
-    folder: Path
+    text: str
     vector: Mapping[str, Position]
     relations: Mapping[str, Staged]
+
+    def fits(self, view: View) -> bool:
+        """Whether it is what the view reads now."""
+        return self.text == _text(view)
 
 
 @dataclass(frozen=True)
@@ -116,17 +122,22 @@ class Loader:
         """Begin a load, or go on with one; two processes do not do it at once."""
         folder = self._root / encode_name(view.name)
         with _alone(folder):
-            try:
-                return self._loaded(view, folder)
-            except CaptureGap:
-                _empty(folder)  # a log was trimmed: what was read belongs to a state that is gone
-                return self._loaded(view, folder)
+            for _ in range(ATTEMPTS - 1):
+                try:
+                    return self._loaded(view, folder)
+                except StillframeError as error:
+                    if error.code not in GAPS:
+                        raise
+                    _empty(folder)  # a log was trimmed: what was read belongs to a state that is gone
+            return self._loaded(view, folder)
 
     def _loaded(self, view: View, folder: Path) -> Loaded:
         plan = _read(folder)
         if plan is None or plan.text != _text(view):
             _empty(folder)
             plan = self._begun(view, folder)
+        for draft in folder.glob(".*-*"):
+            shutil.rmtree(draft, ignore_errors=True)
         pace = _Pace(sum(r.rows for r in plan.relations), view.name)
         found = {}
         schemas = {scan.relation: scan.schema for scan in scans(view.plan)}
@@ -154,15 +165,14 @@ class Loader:
             found[relation.name] = Staged(
                 tuple(files), relation.positions, tuple(types), rows, counts_one(files), small=False
             )
-        return Loaded(folder, plan.vector, found)
+        return Loaded(plan.text, plan.vector, found)
 
     def _begun(self, view: View, folder: Path) -> _Plan:
-        """Capture first, then the vector, then the ranges: a range that misses a row of the vector's state
-        would lose it, so the ends are open."""
-        vector = {}
+        """Capture first, then the ranges, whose outer ends are open, so that they cover every state; then the
+        vector. Once the plan is written the logs are kept: a vector that was trimmed before is no use."""
         for source, tables in by_source(view.relations).items():
-            self._sources[source].attach(self._consumer, tables)
-            vector[source] = self._sources[source].position(self._consumer, tables)
+            began = self._sources[source].attach(self._consumer, tables)
+            Begun(self._root.parent).note(source, began)
         columns = columns_read(view.plan)
         relations = []
         for relation in view.relations:
@@ -173,12 +183,18 @@ class Loader:
             rows = self._sources[source].rows(table)
             positions = tuple(sorted(columns[relation]))
             relations.append(_Relation(relation, positions, (None,) if whole else ranges, rows))
-        plan = _Plan(_text(view), vector, tuple(relations))
+        plan = _Plan(_text(view), self._vector(view), tuple(relations))
         folder.mkdir(parents=True, exist_ok=True)
         draft = folder / f".{PLAN}"
         draft.write_text(json.dumps(plan.to_json()), encoding="utf-8")
         draft.replace(folder / PLAN)
+        for source, tables in by_source(view.relations).items():
+            self._sources[source].check(plan.vector[source], tables)
         return plan
+
+    def _vector(self, view: View) -> dict[str, Position]:
+        tables = by_source(view.relations)
+        return {source: self._sources[source].position(self._consumer, tables[source]) for source in tables}
 
     def kept(self) -> Iterator[tuple[str, Position]]:
         """What running and interrupted loads still need of each source."""
@@ -187,9 +203,12 @@ class Loader:
             if plan is not None:
                 yield from plan.vector.items()
 
-    def forget(self, name: str) -> None:
-        """The view is published, or gone."""
-        shutil.rmtree(self._root / encode_name(name), ignore_errors=True)
+    def keep_only(self, views: Iterable[str]) -> None:
+        """Forget loads of views that are published, or gone."""
+        wanted = {encode_name(view) for view in views}
+        for folder in self._root.iterdir() if self._root.is_dir() else ():
+            if folder.is_dir() and folder.name not in wanted:
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 class _Pace:
@@ -215,7 +234,14 @@ class _Pace:
 
 
 def _text(view: View) -> str:
-    return json.dumps([view.text.select, view.schema.to_json()], sort_keys=True)
+    """What a load rests on: the text, and the columns it reads by name and type."""
+    schemas = {scan.relation: scan.schema for scan in scans(view.plan)}
+    read = {
+        relation: [[i, schemas[relation][i].name, str(schemas[relation][i].type)] for i in sorted(positions)]
+        for relation, positions in columns_read(view.plan).items()
+        if relation in view.relations
+    }
+    return json.dumps([view.text.select, view.schema.to_json(), read], sort_keys=True)
 
 
 def _read(folder: Path) -> _Plan | None:

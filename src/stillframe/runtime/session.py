@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
-from stillframe.errors import GAPS, SourceError
+from stillframe.errors import GAPS, SourceError, StillframeError
 from stillframe.lake.frame import STOPPED, Frame
 from stillframe.runtime.choosing import TOP
 from stillframe.runtime.definitions import by_source
@@ -35,9 +35,11 @@ class Session(Means):
         full: bool = False,
         loaded: Mapping[str, Loaded] | None = None,
         kept: Iterable[tuple[str, Position]] = (),
+        failed: Mapping[str, StillframeError] | None = None,
     ) -> Result:
         """Maintain the named views (all by default) and what they read, as one frame. `loaded` are relations
-        of new views that were read already; the logs are `kept` for loads that still run."""
+        of new views that were read already, `failed` those that could not be; the logs are `kept` for loads
+        that still run."""
         started = time.perf_counter()
         self.observe(Step.STARTED, "")
         previous = self.lake.newest()
@@ -46,7 +48,9 @@ class Session(Means):
         reached: dict[str, Position] = {}
         if not full:
             previous, reached = self._show_each_transaction(previous, targets)
-        work = Work(self, previous, targets, frozenset(asked) if full else frozenset(), reached, loaded)
+        work = Work(
+            self, previous, targets, frozenset(asked) if full else frozenset(), reached, loaded, failed
+        )
         frame = work.publish()
         self.acknowledge(frame, work.vector, kept)
         for view in frame.views.values():
@@ -71,21 +75,26 @@ class Session(Means):
         going = [view for view in top if previous and not begins(view, previous.views.get(view.name))]
         if previous is None or not going:
             return previous, {}
+        since: dict[str, Position] = {}
+        for view in going:
+            for source, document in (previous.views[view.name].vector or {}).items():
+                position = Position.from_json(document)
+                since[source] = min(since.get(source, position), position, key=lambda p: p.sequence)
+        upto, broken = self._positions(since)
+        going = [view for view in going if broken.isdisjoint(view.sources)]
+        since = {source: at for source, at in since.items() if any(source in v.sources for v in going)}
         names = self.definitions.closure([view.name for view in going])
-        since = {
-            source: Position.from_json(position)
-            for view in going
-            for source, position in (previous.views[view.name].vector or {}).items()
-        }
         tables: dict[str, set[str]] = {source: set() for source in since}
         for name in names:
             for source, read in by_source(self.definitions.views[name].relations).items():
                 tables.setdefault(source, set()).update(read)
-        upto = {source: self.sources[source].position(self.consumer, ()) for source in since}
-        committed = {
-            source: self.sources[source].transactions(sorted(tables[source]), after, upto[source])
-            for source, after in since.items()
-        }
+        committed = {}
+        for source, after in since.items():
+            try:
+                done = self.sources[source].transactions(sorted(tables[source]), after, upto[source])
+            except StillframeError:  # told of the views concerned, when they are computed
+                return previous, {}
+            committed[source] = done
         counts = [dict.fromkeys(committed, 0), *steps(committed)]
         for shown in counts[1:-1]:
             vector = {
@@ -97,6 +106,14 @@ class Session(Means):
             source: self._after(source, since[source], upto[source], done[: counts[-1][source]], done)
             for source, done in committed.items()
         }
+
+    def _positions(self, sources: Iterable[str]) -> tuple[dict[str, Position], frozenset[str]]:
+        """Where sources stand, and those that do not say."""
+        found: dict[str, Position] = {}
+        for source in sources:
+            with suppress(StillframeError):
+                found[source] = self.sources[source].position(self.consumer, ())
+        return found, frozenset(sources) - found.keys()
 
     def _after(
         self,

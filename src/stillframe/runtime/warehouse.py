@@ -12,13 +12,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from stillframe.engine import Engine, adopt, engine_errors, open_engine
+from stillframe.engine import ENGINE_LOST, NO_ENGINE, Engine, adopt, engine_errors, open_engine
 from stillframe.errors import Busy, LakeError, ProjectError, SourceError, StillframeError
 from stillframe.lake import Lake
 from stillframe.lake.frame import Frame, ViewState
 from stillframe.lake.reader import content, frame_query
 from stillframe.lake.storage import Vacuumed
 from stillframe.runtime.alter import drop, rename
+from stillframe.runtime.begun import Begun
 from stillframe.runtime.catalog import Reached, reach, reached_or_remembered, store, stored
 from stillframe.runtime.checking import check_views, unpublished, writer_for
 from stillframe.runtime.choosing import UNREACHED, Offer
@@ -31,7 +32,7 @@ from stillframe.runtime.metrics import Metrics
 from stillframe.runtime.outcome import Observer, Result, unobserved
 from stillframe.runtime.session import Session
 from stillframe.runtime.settle import due, settle
-from stillframe.runtime.status import source_status, view_status
+from stillframe.runtime.status import log_positions, source_status, view_status
 from stillframe.runtime.verify import FRAME_EXPIRED, Verification, VerifiedFrames, Verifier
 from stillframe.runtime.work import begins
 from stillframe.sources import open_source
@@ -81,6 +82,7 @@ class Warehouse:
         self._verified = VerifiedFrames(project.warehouse)
         self._definitions: tuple[object, Definitions] | None = None
         self._loaded: dict[str, Loaded] = {}
+        self._load_failed: dict[str, tuple[StillframeError, object]] = {}
         self.sources: dict[str, Source] = {
             source: open_source(source, config, base=project.root, keep=project.warehouse / "snapshots")
             for source, config in project.sources.items()
@@ -241,16 +243,17 @@ class Warehouse:
         with self.lake.exclusive(wait):
             session = self._session()
             session.recover()
-            loader, loading = self._loader(), self.loading() if beside else frozenset()
+            loader, out = self._loader(), self._left_out() if beside else frozenset()
             names = views or None
-            if loading:
-                left = session.definitions
-                out = {name for name in left.views if not loading.isdisjoint(left.closure([name]))}
-                names = [name for name in left.views if name not in out]
-            result = session.run(names, full=full, loaded=self._loaded, kept=loader.kept())
+            if out:
+                names = [name for name in session.definitions.views if name not in out]
+            failed = {name: error for name, (error, _) in self._load_failed.items()}
+            result = session.run(names, full=full, loaded=self._loaded, kept=loader.kept(), failed=failed)
         for name in set(self._loaded) & set(result.outcomes):
-            del self._loaded[name]
-            loader.forget(name)
+            if result.outcomes[name].mode != "held":
+                del self._loaded[name]
+        with suppress(StillframeError):
+            loader.keep_only({*self._loaded, *(view.name for view in self._beginning())})
         self._watch.tried()
         return result
 
@@ -281,13 +284,39 @@ class Warehouse:
 
     def loading(self) -> frozenset[str]:
         """The views that are not to be shown before they are loaded."""
-        return frozenset(view.name for view in self._beginning() if view.name not in self._loaded)
+        return frozenset(view.name for view in self._beginning() if self._to_be_loaded(view))
+
+    def _to_be_loaded(self, view: View) -> bool:
+        """One that failed is tried again when its text or its sources are not what they were."""
+        if view.name in self._loaded and self._loaded[view.name].fits(view):
+            return False
+        failed = self._load_failed.get(view.name)
+        return failed is None or failed[1] != self._load_key(view)
+
+    def _load_key(self, view: View) -> object:
+        return (view.text.select, log_positions(self.sources, view.sources))
+
+    def _left_out(self) -> frozenset[str]:
+        """Views that wait for a load: those being loaded, and those that read them."""
+        loading, definitions = self.loading(), self.definitions()
+        return frozenset(
+            name for name in definitions.views if not loading.isdisjoint(definitions.closure([name]))
+        )
 
     def load_due(self, views: Sequence[str] = (), *, full: bool = False) -> None:
-        """Load what begins and is large. Nothing is locked: other sessions go on meanwhile."""
+        """Load what begins and is large. Nothing is locked: other sessions go on meanwhile. One that cannot
+        be loaded is stopped by the next session, and holds back no other."""
         for view in self._beginning(views, full=full):
-            if view.name not in self._loaded:
+            if not self._to_be_loaded(view):
+                continue
+            key = self._load_key(view)
+            try:
                 self._loaded[view.name] = self._loader().load(view)
+                self._load_failed.pop(view.name, None)
+            except StillframeError as error:
+                if error.code in (ENGINE_LOST, NO_ENGINE):
+                    raise
+                self._load_failed[view.name] = (error, key)
 
     def refresh(self, *views: str, full: bool = False, settle: bool = False) -> Frame:
         """Bring all views (or the named ones and what they read) to the sources' present state, as the
@@ -314,7 +343,7 @@ class Warehouse:
 
     def moved(self) -> bool:
         """Whether a session now could show something the newest frame does not."""
-        return self._watch.has_work(self._newest(), self.definitions(), self.sources, self.loading())
+        return self._watch.has_work(self._newest(), self.definitions(), self.sources, self._left_out())
 
     def run(
         self,
@@ -441,6 +470,7 @@ class Warehouse:
             "frame": frame.number if frame else None,
             "published_at": frame.published_at if frame else None,
             "views": self._view_status(frame),
+            "waiting": list(frame.waiting) if frame else [],
             "warehouse": str(self.project.warehouse),
             "sources": {
                 name: source_status(source, self.project.name, self.metrics)
@@ -470,13 +500,16 @@ class Warehouse:
         """Install change capture for every relation a view reads."""
         tables = self._tables()
         for source, names in tables.items():
-            self.sources[source].attach(self.project.name, names)
+            began = self.sources[source].attach(self.project.name, names)
+            if self._newest() is None:
+                Begun(self.project.warehouse).note(source, began)
         return tables
 
     def detach(self) -> None:
         """Remove this warehouse's capture from all sources; the last warehouse leaves no trace."""
         for source in self.sources.values():
             source.detach(self.project.name)
+        Begun(self.project.warehouse).forget(self.sources)
 
     # -- changing what there is
 

@@ -11,7 +11,7 @@ So what a frame shows is a cut that splits nothing and builds on nothing it leav
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from dataclasses import dataclass
 
 from stillframe.sources.base import Committed
@@ -28,13 +28,16 @@ class Interval:
     touched: Callable[[], Touched | None]
 
 
-def left_out(intervals: Mapping[str, Interval]) -> dict[str, frozenset[int]]:
-    """The numbers of E at each source."""
+Groups = Mapping[str, Mapping[str, int]]  # the parts of global transactions that frames show, by source
+
+
+def left_out(intervals: Mapping[str, Interval], shown: Groups | None = None) -> dict[str, frozenset[int]]:
+    """The numbers of E at each source. Parts that are `shown` already are not missing."""
     out: dict[str, set[int]] = {source: set() for source in intervals}
     known: dict[str, Touched | None] = {}
     while True:
         grown = False
-        for source, number in _broken(intervals, out):
+        for source, number in _broken(intervals, out, shown or {}):
             out[source].add(number)
             grown = True
         if not grown:
@@ -46,7 +49,9 @@ def left_out(intervals: Mapping[str, Interval]) -> dict[str, frozenset[int]]:
                 _spread(interval.committed, known[source], out[source])
 
 
-def _broken(intervals: Mapping[str, Interval], out: Mapping[str, set[int]]) -> Iterator[tuple[str, int]]:
+def _broken(
+    intervals: Mapping[str, Interval], out: Mapping[str, Collection[int]], shown: Groups
+) -> Iterator[tuple[str, int]]:
     """The parts that are still in, of global transactions that are not whole."""
     parts: Counter[str] = Counter()
     wanted: dict[str, int] = {}
@@ -59,9 +64,26 @@ def _broken(intervals: Mapping[str, Interval], out: Mapping[str, set[int]]) -> I
     for _, one in inside:
         parts[one.group] += 1
         wanted[one.group] = max(wanted.get(one.group, 0), one.parts)
+    here = {(one.group, source, one.number) for source, one in inside}
+    for group, places in shown.items():
+        parts[group] += sum((group, source, number) not in here for source, number in places.items())
     for source, one in inside:
         if parts[one.group] < wanted[one.group]:
             yield source, one.number
+
+
+def shown_in_part(
+    intervals: Mapping[str, Interval], out: Mapping[str, Collection[int]], shown: Groups
+) -> dict[str, dict[str, int]]:
+    """The global transactions of which parts are shown, now or before, and others are not."""
+    known = {group: dict(places) for group, places in shown.items()}
+    wanted: dict[str, int] = {}
+    for source, interval in intervals.items():
+        for one in interval.committed:
+            if one.group and one.number not in out[source]:
+                known.setdefault(one.group, {})[source] = one.number
+                wanted[one.group] = max(wanted.get(one.group, 0), one.parts)
+    return {g: places for g, places in known.items() if g not in wanted or len(places) < wanted[g]}
 
 
 def _spread(committed: tuple[Committed, ...], touched: Touched | None, out: set[int]) -> None:

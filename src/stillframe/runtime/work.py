@@ -35,6 +35,8 @@ from stillframe.engine import (
 from stillframe.errors import GAPS, RELOADS, Busy, CaptureGap, StillframeError, ValueMismatch
 from stillframe.lake.frame import CURRENT, HELD, STOPPED, ChangeFile, DataFile, Frame, ViewState
 from stillframe.lake.storage import Storage
+from stillframe.protocol import Setting
+from stillframe.runtime.begun import Begun
 from stillframe.runtime.choosing import TOP
 from stillframe.runtime.conduct import NotQuiet
 from stillframe.runtime.conducting import PATIENCE_SECONDS, Conducting
@@ -44,7 +46,7 @@ from stillframe.runtime.metrics import Metrics
 from stillframe.runtime.outcome import NeedsFull, Observer, Outcome, Step, unobserved
 from stillframe.runtime.reads import Binder, Reads, Upstream, ViewFiles
 from stillframe.runtime.touched import touched_rows
-from stillframe.runtime.whole import Interval, left_out
+from stillframe.runtime.whole import Interval, left_out, shown_in_part
 from stillframe.sources.base import Position, Source
 
 
@@ -62,6 +64,10 @@ class Means:
     patience: float = PATIENCE_SECONDS
 
 
+TOLD = 20  # names of waiting global transactions that a frame keeps
+UNTRUSTED = ("none", "convergent")  # a content at such a level may be wrong for now
+
+
 class Work:
     """The views of one session, computed upstream first. A view that fails is stopped where it stood; the
     others go on."""
@@ -74,6 +80,7 @@ class Work:
         full: frozenset[str],
         fixed: Mapping[str, Position] | None = None,
         loaded: Mapping[str, Loaded] | None = None,
+        failed: Mapping[str, StillframeError] | None = None,
     ) -> None:
         self.means = means
         self.previous = previous
@@ -81,9 +88,14 @@ class Work:
         self.views = {name: means.definitions.views[name] for name in targets}
         self.full = full
         self.fixed = fixed or {}
+        self.groups = previous.groups if previous else {}
+        self.cut = set(self.fixed)  # sources whose newest state is not what this frame shows
+        self.waiting: tuple[str, ...] = ()
+        self.began: dict[str, tuple[Position, list[str]]] = {}
         self.reloads: dict[str, str] = {}
         self.gaps: dict[str, StillframeError] = {}
         self.loaded = dict(loaded or {})
+        self.failed = dict(failed or {})  # views that could not be loaded
         self.vector: dict[str, Position] = {}
         self.broken: dict[str, StillframeError] = {}
         self.states: dict[str, ViewState] = {}
@@ -132,7 +144,9 @@ class Work:
         for name in needed:
             try:
                 if name in beginning:
-                    self.means.sources[name].attach(self.means.consumer, sorted(beginning[name]))
+                    began = self.means.sources[name].attach(self.means.consumer, sorted(beginning[name]))
+                    began = Begun(self.means.lake.path).note(name, began)
+                    self.began[name] = (began, sorted(beginning[name]))
                 now = self.means.sources[name].position(self.means.consumer, ())
                 self.vector[name] = self.fixed.get(name, now)
             except StillframeError as error:
@@ -152,8 +166,7 @@ class Work:
         if going:
             self.conducting.run(going, stood)
             self.vector.update(self.conducting.reached)
-        elif len(stood) > 1 and not self.fixed:
-            self._leave_out(stood)
+        self._leave_out(stood)
 
     def _stood(self) -> dict[str, tuple[Position, list[str]]]:
         """For each source, the oldest state of it that a view which goes on shows, and the tables read."""
@@ -169,22 +182,44 @@ class Work:
                 since, names = found.get(source, (after[source], []))
                 oldest = min(since, after[source], key=lambda position: position.sequence)
                 found[source] = (oldest, sorted({*names, *tables}))
-        return found
+        # What begins shows everything up to where capture began.
+        return {**{s: b for s, b in self.began.items() if s not in self.broken}, **found}
 
     def _leave_out(self, stood: Mapping[str, tuple[Position, list[str]]]) -> None:
-        """Cut the vector so that it splits no global transaction."""
-        intervals = {}
+        """Cut the vector so that it splits no global transaction, and remember those of which a part was
+        shown before: by a frame of other sources, or by the state a view began with."""
+        if len(self.means.sources) < 2:
+            return
+        intervals: dict[str, Interval] = {}
         for source, (since, tables) in stood.items():
-            with suppress(CaptureGap):  # said of the views concerned, when they are computed
+            if source in self.broken:
+                continue
+            try:
                 at = self.means.sources[source]
                 committed = at.transactions(tables, since, self.vector[source])
                 touched = partial(touched_rows, at, committed, since, self.vector[source])
                 intervals[source] = Interval(committed, touched)
-        for source, numbers in left_out(intervals).items():
+            except StillframeError as error:
+                if error.code not in GAPS:  # a gap is said of the views concerned, when they are computed
+                    self.broken[source] = error
+        out = left_out(intervals, self.groups)
+        for source, numbers in out.items():
             if numbers:
                 since = stood[source][0]
-                cut = self.means.sources[source].without(since, self.vector[source], numbers)
-                self.vector[source] = cut
+                try:
+                    cut = self.means.sources[source].without(since, self.vector[source], numbers)
+                    self.vector[source] = cut
+                    self.cut.add(source)
+                except StillframeError as error:
+                    self.broken[source] = error
+        self.groups = shown_in_part(intervals, out, self.groups)
+        lacking = {
+            one.group
+            for source, interval in intervals.items()
+            for one in interval.committed
+            if one.group and one.number in out[source]
+        }
+        self.waiting = tuple(sorted(lacking)[:TOLD])
 
     def _look_for_gaps(self, view: View) -> None:
         """A table that was emptied behind its triggers' back, or has other columns, is read again."""
@@ -221,11 +256,17 @@ class Work:
             for view in self.views.values():
                 self._maintain(view)
             self.means.observe(Step.COMPUTED, "")
-            frame = self._published(Frame(self.number, 0, datetime.now(UTC).isoformat(), self._all_states()))
+            frame = self._published(self._frame(self._all_states()))
         finally:
             self.means.lake.discard(self.staging)
         self.means.observe(Step.PUBLISHED, str(frame.number))
+        Begun(self.means.lake.path).forget(
+            source for view in frame.views.values() for source in (view.vector or {})
+        )
         return frame
+
+    def _frame(self, states: Mapping[str, ViewState]) -> Frame:
+        return Frame(self.number, 0, datetime.now(UTC).isoformat(), states, self.groups, self.waiting)
 
     def _published(self, frame: Frame) -> Frame:
         """On top of the frame this work began from. A settling that came between revised that frame, in
@@ -259,6 +300,12 @@ class Work:
         former = self._former(view.name)
         try:
             self._check_inputs(view)
+            held = self._why_held(view, former)
+            if held is not None:
+                if former is not None:
+                    self.states[view.name] = replace(former, state=HELD)
+                self.outcomes[view.name] = Outcome("held", held, view.algorithm)
+                return
             try:
                 outcome = self._compute(view, former)
             except StillframeError as error:
@@ -289,6 +336,8 @@ class Work:
                 if error.code not in (EngineError.code, *passing):
                     raise
                 reason = "INCREMENTAL_FAILED"
+        if view.name in self.failed:
+            raise self.failed[view.name]
         strict = view.policy == "incremental_strict" and former is not None and former.vector is not None
         if strict and view.name not in self.full:
             raise NeedsFull(
@@ -296,6 +345,40 @@ class Work:
                 hint="refresh it with --full once, or use refresh_policy = 'incremental'",
             )
         return self._recompute(view, reason)
+
+    def _why_held(self, view: View, former: ViewState | None) -> str | None:
+        """A view never goes back. One over a view that is held is held with it: they show one vector, or
+        none. And one that shows every transaction does not jump to where live protocols have led."""
+        if any(self.outcomes[name].mode == "held" for name in view.upstream):
+            return "UPSTREAM_HELD"
+        loaded = self.loaded.get(view.name)
+        if loaded is not None and loaded.fits(view) and self._is_past(view, loaded.vector):
+            return "LOAD_AHEAD"
+        if former is None or self._begins(view):
+            return None
+        if self._is_past(view, self._after(former)):
+            return "AHEAD"
+        mine = {source: at for source, at in self.fixed.items() if source in view.sources}
+        if (
+            view.level == TOP
+            and not view.conducted
+            and any(self.vector.get(s) != at for s, at in mine.items())
+        ):
+            return "ONE_BY_ONE"
+        return None
+
+    def _is_past(self, view: View, shown: Mapping[str, Position]) -> bool:
+        """Whether something is shown that the vector does not have."""
+        for source, tables in by_source(self._base_relations(view)).items():
+            at, vector = shown.get(source), self.vector.get(source)
+            if source in self.cut and at is not None and vector is not None and at != vector:
+                with suppress(CaptureGap):  # said when the view is computed
+                    if self.means.sources[source].transactions(tables, vector, at):
+                        return True
+        return False
+
+    def _base_relations(self, view: View) -> tuple[str, ...]:
+        return self.means.definitions.base_relations(view.name)
 
     def _check_inputs(self, view: View) -> None:
         for source in sorted(view.sources):
@@ -361,7 +444,10 @@ class Work:
 
     def _conducted(self, view: View, former: ViewState) -> Outcome:
         done = self.conducting.views[view.name]
-        if isinstance(done.error, NotQuiet):
+        promised = done.protocol.claims(Setting.LOCAL_TRANSACTIONS) != "none"
+        reached = self.conducting.reached
+        cut = any(self.vector[source] != reached.get(source) for source in view.sources)
+        if isinstance(done.error, NotQuiet) or (done.error is None and promised and cut):
             self.states[view.name] = replace(former, state=HELD)
             return Outcome("held", NotQuiet.code, view.algorithm, done.rows, asked=done.asked)
         if done.error is not None:
@@ -371,7 +457,8 @@ class Work:
         if done.shown and self.conducting.change(done.before, done.shown[-1], view.schema, folder):
             files = self.means.lake.collect(folder)
             self.means.observe(Step.WRITTEN, view.name)
-        self.states[view.name] = self._advanced(view, former, files)
+        vector = {source: reached[source].to_json() for source in sorted(view.sources)}
+        self.states[view.name] = replace(self._advanced(view, former, files), vector=vector)
         mode, reason = ("incremental", "CHANGES") if files else ("unchanged", "NO_CHANGES")
         rows_out = sum(file.rows for file in files)
         return Outcome(
@@ -393,20 +480,20 @@ class Work:
             former = self._former(view.name)
             folder = self.means.lake.attempt("changes", view.name)
             assert former is not None
-            if self.conducting.change(done.before, shown, view.schema, folder):
+            if shown.whole and self.conducting.change(done.before, shown, view.schema, folder):
                 files = self.means.lake.collect(folder)
                 vector = {**(former.vector or {}), **self.conducting.reached_by(shown)}
                 state = replace(self._advanced(view, former, files), vector=vector)
                 self.states = {view.name: state}
                 states = self._all_states()
-                self.previous = self._published(Frame(self.number, 0, datetime.now(UTC).isoformat(), states))
+                self.previous = self._published(self._frame(states))
                 self.number += 1
                 done.before = self.conducting.held(shown)
         self.states, self.changes = {}, {}
 
     def _recompute(self, view: View, reason: str) -> Outcome:
         loaded = self.loaded.pop(view.name, None)
-        if loaded is None:
+        if loaded is None or not loaded.fits(view):
             return self._recomputed(view, reason)
         with suppress(CaptureGap), self._alone(view):
             for relation, rows in loaded.relations.items():
@@ -506,6 +593,8 @@ class Work:
         )
         return replace(
             former,
+            level=view.level,
+            algorithm=view.algorithm,
             state=CURRENT,
             reason=None,
             changes=(*former.changes, *added),
@@ -550,6 +639,7 @@ def begins(view: View, former: ViewState | None) -> bool:
         or former.definition != view.text.select
         or former.schema != view.schema
         or view.policy == "full"
+        or (former.level in UNTRUSTED and view.level not in UNTRUSTED)
     )
 
 
