@@ -9,8 +9,8 @@ that the last frame does not show again.
 from __future__ import annotations
 
 import time
-from collections import Counter, deque
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any
 
@@ -69,6 +69,7 @@ class Conducted:
     owed: set[str] = field(default_factory=set)  # updates reported that no installed state reflects
     told: dict[str, tuple[int, str, Report]] = field(default_factory=dict)  # the report each update is of
     reflects: dict[str, Report] = field(default_factory=dict)
+    parts_heard: set[tuple[str, str]] = field(default_factory=set)
     parts: dict[str, int] = field(default_factory=dict)  # of global transactions, those not reflected yet
     shown: list[Shown] = field(default_factory=list)
     rows: int = 0
@@ -91,7 +92,7 @@ class Conducted:
         name = f"{source}:{number}"
         places: tuple[Place, ...] = ((source, number),)
         parts: tuple[Place, ...] = ()
-        if report.group:
+        if report.group and self.first_here(report.group, source):
             group = f"?{report.group}"
             places = (*places, (group, self._next(group)))
             parts = tuple((group, part) for part in range(1, report.parts + 1))
@@ -102,6 +103,12 @@ class Conducted:
         )
         self.told |= {update.id: (number, source, report) for update in updates}
         return Transaction(name, updates, places, parts)
+
+    def first_here(self, group: str, source: str) -> bool:
+        """A source has one part of a global transaction, however often it is marked."""
+        known = (group, source) in self.parts_heard
+        self.parts_heard.add((group, source))
+        return not known
 
     def part_elsewhere(self, report: Report) -> Transaction:
         """A part of a global transaction at a source that the view does not read."""
@@ -136,11 +143,13 @@ class Conductor:
         position: Callable[[str], Position],
         patience: float,
         since: Mapping[str, Position],
+        shown_parts: Mapping[str, Collection[str]],
     ) -> None:
         self.holding = holding
         self.channels = channels
         self.position = position
         self.patience = patience
+        self.shown_parts = shown_parts  # of global transactions, the sources whose parts a frame shows
         self.since = dict(since)  # where each source stood when the session began
         self.views: list[Conducted] = []
         self.reached: dict[str, Position] = {}
@@ -196,13 +205,13 @@ class Conductor:
         not wait for the rest."""
         if view.protocol.claims(Setting.LOCAL_TRANSACTIONS) == "none":
             return False
-        parts = Counter[str]()
+        parts = dict[str, set[str]]()
         wanted = dict[str, int]()
-        for channel in self.channels.values():
+        for source, channel in self.channels.items():
             for group, size in channel.marks.values():
-                parts[group] += 1
+                parts.setdefault(group, set(self.shown_parts.get(group, ()))).add(source)
                 wanted[group] = size
-        return len(self.channels) > 1 and any(parts[group] < size for group, size in wanted.items())
+        return any(len(parts[group]) < size for group, size in wanted.items())
 
     def _not_quiet(self, view: Conducted) -> NotQuiet:
         return NotQuiet(
@@ -237,7 +246,8 @@ class Conductor:
                     self._notify(view, view.transaction(source, report))
             elif since is not None and view.error is None:
                 for report in self._reports(view, source, since, upto):
-                    if report.group and view.protocol.numbered_answers:
+                    counted = view.protocol.numbered_answers and report.group
+                    if counted and view.first_here(report.group, source):
                         self._tell(view, Notified(view.part_elsewhere(report)))
 
     def _position(self, source: str) -> Position | None:

@@ -50,7 +50,10 @@ class Conducting:
         self._channels: Mapping[str, Channel] = {}
 
     def run(
-        self, views: Mapping[str, tuple[View, ViewState]], others: Mapping[str, tuple[Position, list[str]]]
+        self,
+        views: Mapping[str, tuple[View, ViewState]],
+        others: Mapping[str, tuple[Position, list[str]]],
+        groups: Mapping[str, Mapping[str, int]],
     ) -> None:
         """Bring views forward from what the last frame shows of them. `others` are sources that only views
         of the session without a protocol read: where they stood, and what is read there."""
@@ -74,6 +77,7 @@ class Conducting:
             lambda source: self._sources[source].position(self._consumer, tables[source]),
             self._patience,
             {source: since for source, (since, _) in others.items()},
+            groups,
         )
         for name, (view, _) in views.items():
             conducted = self.views[name]

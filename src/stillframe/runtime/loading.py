@@ -8,11 +8,12 @@ there whole or not at all, so a load that was interrupted goes on with the next 
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -23,7 +24,7 @@ import pyarrow.parquet as pq
 from stillframe.algebra import scans
 from stillframe.change import columns_read
 from stillframe.engine import Engine, Staged, counts_one, stage
-from stillframe.errors import GAPS, SourceError, StillframeError
+from stillframe.errors import GAPS, Busy, SourceError, StillframeError
 from stillframe.lake.layout import attempt_name, encode_name
 from stillframe.lake.lock import exclusive
 from stillframe.runtime.begun import Begun
@@ -206,9 +207,10 @@ class Loader:
     def keep_only(self, views: Iterable[str]) -> None:
         """Forget loads of views that are published, or gone."""
         wanted = {encode_name(view) for view in views}
-        for folder in self._root.iterdir() if self._root.is_dir() else ():
+        for folder in list(self._root.iterdir()) if self._root.is_dir() else ():
             if folder.is_dir() and folder.name not in wanted:
-                shutil.rmtree(folder, ignore_errors=True)
+                with suppress(Busy), _alone(folder, wait=0.0):  # another process may be loading it
+                    shutil.rmtree(folder, ignore_errors=True)
 
 
 class _Pace:
@@ -256,7 +258,8 @@ def _empty(folder: Path) -> None:
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
+def _alone(folder: Path, wait: float = WAIT_SECONDS) -> Iterator[None]:
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with exclusive(folder.parent / f".{folder.name}.lock", WAIT_SECONDS):
+    name = hashlib.sha256(folder.name.encode()).hexdigest()[:16]  # a view's name may be as long as a file's
+    with exclusive(folder.parent / f".{name}.lock", wait):
         yield

@@ -18,10 +18,11 @@ from stillframe.errors import GAPS, SourceError, StillframeError
 from stillframe.lake.frame import STOPPED, Frame
 from stillframe.runtime.choosing import TOP
 from stillframe.runtime.definitions import by_source
+from stillframe.runtime.fixing import Means, begins
 from stillframe.runtime.loading import Loaded
 from stillframe.runtime.outcome import Result, Step
 from stillframe.runtime.whole import steps
-from stillframe.runtime.work import Means, Work, begins
+from stillframe.runtime.work import Work
 from stillframe.sources.base import Committed, Position
 
 
@@ -36,6 +37,7 @@ class Session(Means):
         loaded: Mapping[str, Loaded] | None = None,
         kept: Iterable[tuple[str, Position]] = (),
         failed: Mapping[str, StillframeError] | None = None,
+        if_new: bool = False,
     ) -> Result:
         """Maintain the named views (all by default) and what they read, as one frame. `loaded` are relations
         of new views that were read already, `failed` those that could not be; the logs are `kept` for loads
@@ -51,7 +53,7 @@ class Session(Means):
         work = Work(
             self, previous, targets, frozenset(asked) if full else frozenset(), reached, loaded, failed
         )
-        frame = work.publish()
+        frame = work.publish(if_new=if_new)
         self.acknowledge(frame, work.vector, kept)
         for view in frame.views.values():
             if view.settled == frame.number and view.vector is not None:
@@ -152,11 +154,25 @@ class Session(Means):
                 if view.vector and name in view.vector and view_name not in lost
             ]
             positions += [position for source, position in kept if source == name]
-            same = [position for position in positions if position.source == newest.source]
+            same = {position for position in positions if position.source == newest.source}
             if same:
                 with suppress(SourceError):
-                    self.sources[name].acknowledge(self.consumer, min(same, key=lambda p: p.sequence))
+                    oldest = min(same, key=lambda p: p.sequence)
+                    if self._in_all(name, oldest, same):
+                        self.sources[name].acknowledge(self.consumer, oldest)
         self.observe(Step.ACKNOWLEDGED, "")
+
+    def _in_all(self, source: str, one: Position, others: set[Position]) -> bool:
+        """Whether all that a state has is in the others, too. Two states may each have what the other lacks:
+        then nothing is forgotten for now."""
+        tables = sorted(
+            {
+                table
+                for view in self.definitions.views.values()
+                for table in by_source(view.relations).get(source, ())
+            }
+        )
+        return all(not self.sources[source].transactions(tables, other, one) for other in others - {one})
 
     def _lost(self, frame: Frame) -> set[str]:
         stopped = {name: view.reason or {} for name, view in frame.views.items() if view.state == STOPPED}

@@ -26,6 +26,7 @@ from stillframe.runtime.choosing import UNREACHED, Offer
 from stillframe.runtime.config import SCHEMAS, Project, bare_project, load_project
 from stillframe.runtime.definitions import Definitions, View, read_texts, resolve_all, unknown_view
 from stillframe.runtime.explain import explain, survey
+from stillframe.runtime.fixing import begins
 from stillframe.runtime.loading import Loaded, Loader
 from stillframe.runtime.loop import Watch, run
 from stillframe.runtime.metrics import Metrics
@@ -34,7 +35,6 @@ from stillframe.runtime.session import Session
 from stillframe.runtime.settle import due, settle
 from stillframe.runtime.status import log_positions, source_status, view_status
 from stillframe.runtime.verify import FRAME_EXPIRED, Verification, VerifiedFrames, Verifier
-from stillframe.runtime.work import begins
 from stillframe.sources import open_source
 from stillframe.sources.base import Relation, Source
 from stillframe.sql import parse_views
@@ -248,9 +248,11 @@ class Warehouse:
             if out:
                 names = [name for name in session.definitions.views if name not in out]
             failed = {name: error for name, (error, _) in self._load_failed.items()}
-            result = session.run(names, full=full, loaded=self._loaded, kept=loader.kept(), failed=failed)
+            result = session.run(
+                names, full=full, loaded=self._loaded, kept=loader.kept(), failed=failed, if_new=beside
+            )
         for name in set(self._loaded) & set(result.outcomes):
-            if result.outcomes[name].mode != "held":
+            if result.outcomes[name].mode not in ("held", "stopped"):
                 del self._loaded[name]
         with suppress(StillframeError):
             loader.keep_only({*self._loaded, *(view.name for view in self._beginning())})
@@ -317,6 +319,11 @@ class Warehouse:
                 if error.code in (ENGINE_LOST, NO_ENGINE):
                     raise
                 self._load_failed[view.name] = (error, key)
+            except OSError as error:
+                failure = LakeError(
+                    f"view {view.name} cannot be loaded", detail=str(error), code="LOAD_FAILED"
+                )
+                self._load_failed[view.name] = (failure, key)
 
     def refresh(self, *views: str, full: bool = False, settle: bool = False) -> Frame:
         """Bring all views (or the named ones and what they read) to the sources' present state, as the

@@ -53,7 +53,7 @@ def _broken(
     intervals: Mapping[str, Interval], out: Mapping[str, Collection[int]], shown: Groups
 ) -> Iterator[tuple[str, int]]:
     """The parts that are still in, of global transactions that are not whole."""
-    parts: Counter[str] = Counter()
+    parts: dict[str, set[str]] = {group: set(places) for group, places in shown.items()}
     wanted: dict[str, int] = {}
     inside = [
         (source, one)
@@ -61,14 +61,11 @@ def _broken(
         for one in interval.committed
         if one.group and one.number not in out[source]
     ]
-    for _, one in inside:
-        parts[one.group] += 1
-        wanted[one.group] = max(wanted.get(one.group, 0), one.parts)
-    here = {(one.group, source, one.number) for source, one in inside}
-    for group, places in shown.items():
-        parts[group] += sum((group, source, number) not in here for source, number in places.items())
     for source, one in inside:
-        if parts[one.group] < wanted[one.group]:
+        parts.setdefault(one.group, set()).add(source)
+        wanted[one.group] = max(wanted.get(one.group, 0), one.parts)
+    for source, one in inside:
+        if len(parts[one.group]) < wanted[one.group]:
             yield source, one.number
 
 
@@ -103,9 +100,10 @@ def steps(committed: Mapping[str, tuple[Committed, ...]]) -> Iterator[dict[str, 
     """How many transactions of each source are shown after each step: one more each time, or all parts of one
     global transaction. Ends where a part is missing, or two global transactions wait for each other."""
     shown = dict.fromkeys(committed, 0)
+    whole = set[str]()
     while True:
         heads = {s: done[shown[s]] for s, done in committed.items() if shown[s] < len(done)}
-        alone = next((source for source, one in heads.items() if not one.group), None)
+        alone = next((s for s, one in heads.items() if not one.group or one.group in whole), None)
         if alone is not None:
             shown[alone] += 1
         else:
@@ -113,6 +111,7 @@ def steps(committed: Mapping[str, tuple[Committed, ...]]) -> Iterator[dict[str, 
             group = next((one.group for one in heads.values() if ready[one.group] >= one.parts), None)
             if group is None:
                 return
+            whole.add(group)
             for source, one in heads.items():
                 shown[source] += one.group == group
         yield dict(shown)

@@ -4,11 +4,10 @@ published. A view goes forward by its change where it can, and is recomputed whe
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,6 @@ from stillframe.change import at, change_of, columns_read, merged, terms
 from stillframe.engine import (
     ENGINE_LOST,
     NO_ENGINE,
-    Engine,
     EngineError,
     Staged,
     Tables,
@@ -32,40 +30,18 @@ from stillframe.engine import (
     select_sql,
     write_query,
 )
-from stillframe.errors import GAPS, RELOADS, Busy, CaptureGap, StillframeError, ValueMismatch
+from stillframe.errors import GAPS, Busy, CaptureGap, SourceError, StillframeError, ValueMismatch
 from stillframe.lake.frame import CURRENT, HELD, STOPPED, ChangeFile, DataFile, Frame, ViewState
-from stillframe.lake.storage import Storage
 from stillframe.protocol import Setting
 from stillframe.runtime.begun import Begun
 from stillframe.runtime.choosing import TOP
 from stillframe.runtime.conduct import NotQuiet
-from stillframe.runtime.conducting import PATIENCE_SECONDS, Conducting
-from stillframe.runtime.definitions import Definitions, View, by_source
+from stillframe.runtime.definitions import View
+from stillframe.runtime.fixing import Fixing, Means, positions_of
 from stillframe.runtime.loading import Loaded
-from stillframe.runtime.metrics import Metrics
-from stillframe.runtime.outcome import NeedsFull, Observer, Outcome, Step, unobserved
+from stillframe.runtime.outcome import NeedsFull, Outcome, Step
 from stillframe.runtime.reads import Binder, Reads, Upstream, ViewFiles
-from stillframe.runtime.touched import touched_rows
-from stillframe.runtime.whole import Interval, left_out, shown_in_part
-from stillframe.sources.base import Position, Source
-
-
-@dataclass
-class Means:
-    """All a session works with; `engine` starts an engine only when there is something to compute."""
-
-    lake: Storage
-    engine: Callable[[], Engine]
-    sources: Mapping[str, Source]
-    definitions: Definitions
-    consumer: str
-    metrics: Metrics = field(default_factory=Metrics)
-    observe: Observer = unobserved
-    patience: float = PATIENCE_SECONDS
-
-
-TOLD = 20  # names of waiting global transactions that a frame keeps
-UNTRUSTED = ("none", "convergent")  # a content at such a level may be wrong for now
+from stillframe.sources.base import Position
 
 
 class Work:
@@ -87,25 +63,15 @@ class Work:
         self.number = previous.number + 1 if previous else 1
         self.views = {name: means.definitions.views[name] for name in targets}
         self.full = full
-        self.fixed = fixed or {}
-        self.groups = previous.groups if previous else {}
-        self.cut = set(self.fixed)  # sources whose newest state is not what this frame shows
-        self.waiting: tuple[str, ...] = ()
-        self.began: dict[str, tuple[Position, list[str]]] = {}
-        self.reloads: dict[str, str] = {}
-        self.gaps: dict[str, StillframeError] = {}
         self.loaded = dict(loaded or {})
         self.failed = dict(failed or {})  # views that could not be loaded
-        self.vector: dict[str, Position] = {}
-        self.broken: dict[str, StillframeError] = {}
         self.states: dict[str, ViewState] = {}
         self.outcomes: dict[str, Outcome] = {}
         self.changes: dict[str, ViewFiles] = {}
         self.staging = means.lake.attempt("staging")
-        self.conducting = Conducting(
-            means.lake, means.engine, means.sources, means.consumer, self.staging, means.patience
-        )
-        self._fix()
+        self.fixing = Fixing(means, previous, self.views, full, fixed or {}, self.staging)
+        self.vector = self.fixing.vector
+        self.conducting = self.fixing.conducting
         self.reads = self._reads(self.views.values(), self.staging)
 
     def _reads(self, views: Iterable[View], folder: Path) -> Reads:
@@ -125,120 +91,13 @@ class Work:
         finally:
             self.reads = shared
 
-    # -- fixing the vector
+    # -- what was fixed
 
     def _former(self, name: str) -> ViewState | None:
         return self.previous.views.get(name) if self.previous else None
 
-    def _fix(self) -> None:
-        """One state for each source that any of the views reads. Capture is installed where a view begins
-        anew; a view that goes on must find it as it was."""
-        beginning: dict[str, set[str]] = {}
-        for view in self.views.values():
-            self._look_for_gaps(view)
-            if self._begins(view):
-                for relation in view.relations:
-                    source, table = relation.split(".", 1)
-                    beginning.setdefault(source, set()).add(table)
-        needed = sorted({source for view in self.views.values() for source in view.sources})
-        for name in needed:
-            try:
-                if name in beginning:
-                    began = self.means.sources[name].attach(self.means.consumer, sorted(beginning[name]))
-                    began = Begun(self.means.lake.path).note(name, began)
-                    self.began[name] = (began, sorted(beginning[name]))
-                now = self.means.sources[name].position(self.means.consumer, ())
-                self.vector[name] = self.fixed.get(name, now)
-            except StillframeError as error:
-                self.broken[name] = error
-        self._conduct()
-        self.means.observe(Step.FIXED, "")
-
-    def _conduct(self) -> None:
-        """Live protocols go as far as their sources lead them; all other views go there too."""
-        going = {}
-        for view in self.views.values():
-            former = self._former(view.name)
-            whole = self.broken.keys().isdisjoint(view.sources)
-            if view.conducted and whole and not self._begins(view) and former is not None:
-                going[view.name] = (view, former)
-        stood = self._stood()
-        if going:
-            self.conducting.run(going, stood)
-            self.vector.update(self.conducting.reached)
-        self._leave_out(stood)
-
-    def _stood(self) -> dict[str, tuple[Position, list[str]]]:
-        """For each source, the oldest state of it that a view which goes on shows, and the tables read."""
-        found: dict[str, tuple[Position, list[str]]] = {}
-        for view in self.views.values():
-            former = self._former(view.name)
-            if former is None or self._begins(view):
-                continue
-            after = self._after(former)
-            for source, tables in by_source(view.relations).items():
-                if source in self.broken or source not in after:
-                    continue
-                since, names = found.get(source, (after[source], []))
-                oldest = min(since, after[source], key=lambda position: position.sequence)
-                found[source] = (oldest, sorted({*names, *tables}))
-        # What begins shows everything up to where capture began.
-        return {**{s: b for s, b in self.began.items() if s not in self.broken}, **found}
-
-    def _leave_out(self, stood: Mapping[str, tuple[Position, list[str]]]) -> None:
-        """Cut the vector so that it splits no global transaction, and remember those of which a part was
-        shown before: by a frame of other sources, or by the state a view began with."""
-        if len(self.means.sources) < 2:
-            return
-        intervals: dict[str, Interval] = {}
-        for source, (since, tables) in stood.items():
-            if source in self.broken:
-                continue
-            try:
-                at = self.means.sources[source]
-                committed = at.transactions(tables, since, self.vector[source])
-                touched = partial(touched_rows, at, committed, since, self.vector[source])
-                intervals[source] = Interval(committed, touched)
-            except StillframeError as error:
-                if error.code not in GAPS:  # a gap is said of the views concerned, when they are computed
-                    self.broken[source] = error
-        out = left_out(intervals, self.groups)
-        for source, numbers in out.items():
-            if numbers:
-                since = stood[source][0]
-                try:
-                    cut = self.means.sources[source].without(since, self.vector[source], numbers)
-                    self.vector[source] = cut
-                    self.cut.add(source)
-                except StillframeError as error:
-                    self.broken[source] = error
-        self.groups = shown_in_part(intervals, out, self.groups)
-        lacking = {
-            one.group
-            for source, interval in intervals.items()
-            for one in interval.committed
-            if one.group and one.number in out[source]
-        }
-        self.waiting = tuple(sorted(lacking)[:TOLD])
-
-    def _look_for_gaps(self, view: View) -> None:
-        """A table that was emptied behind its triggers' back, or has other columns, is read again."""
-        former = self._former(view.name)
-        if former is None or begins(view, former):
-            return
-        after = self._after(former)
-        for source, tables in by_source(view.relations).items():
-            try:
-                self.means.sources[source].check(after[source], tables)
-            except StillframeError as error:
-                if error.code in RELOADS:
-                    self.reloads[view.name] = error.code
-                else:
-                    self.gaps[view.name] = error
-
     def _begins(self, view: View) -> bool:
-        asked = view.name in self.full or view.name in self.reloads
-        return asked or begins(view, self._former(view.name))
+        return self.fixing.begins(view)
 
     def _staged(self, relation: str, staged: Staged) -> None:
         source = relation.split(".", 1)[0]
@@ -249,14 +108,21 @@ class Work:
 
     # -- computing
 
-    def publish(self) -> Frame:
+    def publish(self, *, if_new: bool = False) -> Frame:
+        """The next frame; with `if_new` the last one, where the next would show nothing else."""
         try:
-            for name in self.conducting.views:
-                self._show_each(self.views[name])
+            for name, done in self.conducting.views.items():
+                try:
+                    self._show_each(self.views[name])
+                except SourceError as error:
+                    done.error = error
             for view in self.views.values():
                 self._maintain(view)
             self.means.observe(Step.COMPUTED, "")
-            frame = self._published(self._frame(self._all_states()))
+            frame = self._frame(self._all_states())
+            if if_new and self.previous is not None and _same(frame, self.previous):
+                return self.previous
+            frame = self._published(frame)
         finally:
             self.means.lake.discard(self.staging)
         self.means.observe(Step.PUBLISHED, str(frame.number))
@@ -266,7 +132,9 @@ class Work:
         return frame
 
     def _frame(self, states: Mapping[str, ViewState]) -> Frame:
-        return Frame(self.number, 0, datetime.now(UTC).isoformat(), states, self.groups, self.waiting)
+        return Frame(
+            self.number, 0, datetime.now(UTC).isoformat(), states, self.fixing.groups, self.fixing.waiting
+        )
 
     def _published(self, frame: Frame) -> Frame:
         """On top of the frame this work began from. A settling that came between revised that frame, in
@@ -352,13 +220,13 @@ class Work:
         if any(self.outcomes[name].mode == "held" for name in view.upstream):
             return "UPSTREAM_HELD"
         loaded = self.loaded.get(view.name)
-        if loaded is not None and loaded.fits(view) and self._is_past(view, loaded.vector):
+        if loaded is not None and loaded.fits(view) and self.fixing.is_past(view, loaded.vector):
             return "LOAD_AHEAD"
         if former is None or self._begins(view):
             return None
-        if self._is_past(view, self._after(former)):
+        if self.fixing.is_past(view, positions_of(former)):
             return "AHEAD"
-        mine = {source: at for source, at in self.fixed.items() if source in view.sources}
+        mine = {source: at for source, at in self.fixing.fixed.items() if source in view.sources}
         if (
             view.level == TOP
             and not view.conducted
@@ -367,23 +235,10 @@ class Work:
             return "ONE_BY_ONE"
         return None
 
-    def _is_past(self, view: View, shown: Mapping[str, Position]) -> bool:
-        """Whether something is shown that the vector does not have."""
-        for source, tables in by_source(self._base_relations(view)).items():
-            at, vector = shown.get(source), self.vector.get(source)
-            if source in self.cut and at is not None and vector is not None and at != vector:
-                with suppress(CaptureGap):  # said when the view is computed
-                    if self.means.sources[source].transactions(tables, vector, at):
-                        return True
-        return False
-
-    def _base_relations(self, view: View) -> tuple[str, ...]:
-        return self.means.definitions.base_relations(view.name)
-
     def _check_inputs(self, view: View) -> None:
         for source in sorted(view.sources):
-            if source in self.broken:
-                raise self.broken[source]
+            if source in self.fixing.broken:
+                raise self.fixing.broken[source]
         for name in view.upstream:
             if self.states[name].state == STOPPED:
                 raise StillframeError(
@@ -401,20 +256,17 @@ class Work:
             return "DEFINITION_CHANGED"
         if view.policy == "full":
             return "POLICY"
-        if view.name in self.reloads:
-            return self.reloads[view.name]
+        if view.name in self.fixing.reloads:
+            return self.fixing.reloads[view.name]
         for name in view.upstream:
             if self.outcomes[name].mode == "full":
                 return "UPSTREAM_FULL"
         return None
 
-    def _after(self, former: ViewState) -> dict[str, Position]:
-        return {name: Position.from_json(p) for name, p in (former.vector or {}).items()}
-
     def _incremental(self, view: View, former: ViewState) -> Outcome:
-        after = self._after(former)
-        if view.name in self.gaps:
-            raise self.gaps[view.name]
+        after = positions_of(former)
+        if view.name in self.fixing.gaps:
+            raise self.fixing.gaps[view.name]
         upstream = self._upstream(view, former)
         staged = {
             relation: self.reads.change(relation, after[relation.split(".", 1)[0]])
@@ -631,16 +483,14 @@ class Work:
         return Outcome("stopped", error.code, view.algorithm, error=error)
 
 
-def begins(view: View, former: ViewState | None) -> bool:
-    """Whether a view is computed anew, whatever it was."""
-    return (
-        former is None
-        or former.vector is None
-        or former.definition != view.text.select
-        or former.schema != view.schema
-        or view.policy == "full"
-        or (former.level in UNTRUSTED and view.level not in UNTRUSTED)
-    )
+def _same(frame: Frame, other: Frame) -> bool:
+    """Whether two frames show the same: content, vectors, states and what waits."""
+
+    def shown(one: Frame) -> object:
+        views = {name: replace(view, session={}) for name, view in one.views.items()}
+        return views, one.groups, one.waiting
+
+    return shown(frame) == shown(other)
 
 
 def resting_on(frame: Frame, before: Frame, newest: Frame) -> Frame:
