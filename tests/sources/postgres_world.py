@@ -24,7 +24,7 @@ _open: list[psycopg.Connection[Any]] = []
 @contextmanager
 def running(**settings: str) -> Iterator[servers.PostgresServer]:
     """A server; it need not wait for the connections that tests leave open."""
-    with servers.postgres(**settings) as server:
+    with servers.postgres(**{"max_connections": "300"} | settings) as server:
         try:
             yield server
         finally:
@@ -43,6 +43,28 @@ def bag(batches: Iterable[pa.RecordBatch]) -> Bag:
         rows = zip(*columns, strict=True) if columns else [()] * len(counts)
         pairs += list(zip(rows, counts, strict=True))
     return Bag(pairs)
+
+
+@contextmanager
+def standby_of(server: servers.PostgresServer) -> Iterator[servers.PostgresServer]:
+    """A replica that follows the server."""
+    with servers.private_folder("stillframe-standby-") as folder:
+        (folder / "data").rmdir()
+        command = [
+            servers.program("pg_basebackup", "postgresql"),
+            "-D",
+            str(folder / "data"),
+            "-R",
+            "--no-sync",
+        ]
+        command += ["-c", "fast", "-d", server.url()]
+        subprocess.run([*servers.unprivileged(), *command], check=True, capture_output=True, cwd=folder)
+        standby = servers.PostgresServer(folder, servers.free_port(), dict(server.settings))
+        standby.start()
+        try:
+            yield standby
+        finally:
+            standby.stop()
 
 
 class Database:

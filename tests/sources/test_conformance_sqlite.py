@@ -15,6 +15,7 @@ NOT_OFFERED = frozenset(
         # One writer at a time, and no number that tells a transaction from the next.
         "check_transactions_that_commit_late",
         "check_late_transactions_are_told_once",
+        "check_trimming_spares_what_commits_late",
         "check_transactions_follow_those_they_build_on",
         "check_one_open_since_before_attach",
         "check_transactions_are_told_apart",
@@ -27,7 +28,10 @@ NOT_OFFERED = frozenset(
         "check_a_cascade_added_later_is_a_gap",
         # Triggers cannot be switched off.
         "check_capture_switched_off_and_on_again",
-        # A file has no accounts.
+        # A file has no accounts, and no server.
+        "check_accounts_that_may_only_write",
+        "check_the_server_is_restarted",
+        "check_the_server_crashes",
         "check_an_account_that_only_reads",
         "check_passwords_are_never_shown",
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import threading
+import time
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
@@ -370,6 +371,7 @@ def test_a_sign_is_given_only_when_a_later_write_would_show(tmp_path: Path) -> N
         path.write_text(f"id\n{i + 1}\n")
         second = reader.fingerprint(["t"])
         assert first is not None and second is not None and first != second
+        assert time.time() - path.stat().st_ctime >= files_stamp.TICK_SECONDS
         assert reader.fingerprint(["t"]) == second
 
 

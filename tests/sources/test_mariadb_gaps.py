@@ -278,7 +278,10 @@ def test_cascades_are_refused(mariadb_server: servers.MariadbServer, rule: str) 
     world.source.attach(ME, ["p", "c"])
 
 
-NAME_OF_KEY = "SELECT CONSTRAINT_NAME FROM information_schema.REFERENTIAL_CONSTRAINTS WHERE CONSTRAINT_SCHEMA = DATABASE()"
+NAME_OF_KEY = (
+    "SELECT CONSTRAINT_NAME FROM information_schema.REFERENTIAL_CONSTRAINTS"
+    " WHERE CONSTRAINT_SCHEMA = DATABASE()"
+)
 
 
 @pytest.mark.parametrize("engine", ["MyISAM", "Aria", "MEMORY"])

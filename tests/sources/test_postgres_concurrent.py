@@ -279,8 +279,9 @@ def test_any_interleaving_long(ground: World, script: list[tuple[int, str, int]]
 
 
 def play(world: World, script: list[tuple[int, str, int]]) -> None:
-    """Three sessions; a statement that would wait is given up, and none holds a table that others read. At every look the log leads from the last
-    state to this one, and any cut is the state without the transactions it leaves out."""
+    """Three sessions; a statement that would wait is given up, and none holds a table that others read. At
+    every look the log leads from the last state to this one, and any cut is the state without the
+    transactions it leaves out."""
     note("\n".join(f"{session}: {sql.format(n)}" for session, sql, n in script))
     world.run("TRUNCATE t")
     world.position, world.rows = world.s.position(ME, ["t"]), Bag()

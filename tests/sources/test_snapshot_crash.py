@@ -170,10 +170,7 @@ def test_several_processes_one_folder_while_the_export_is_replaced(tmp_path: Pat
         process.start()
     rng = random.Random(1)
     for n in range(1, VERSIONS + 1):
-        if rng.random() < 0.5:
-            put(path, version(n))
-        else:  # in place, as careless programs do; all that is half of it has another size
-            path.write_text(version(n))
+        put(path, version(n))
         time.sleep(rng.random() * 0.15)
     done.touch()
     found = [said.get(timeout=120) for _ in names]

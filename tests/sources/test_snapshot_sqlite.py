@@ -16,7 +16,7 @@ from exports import ME, bag
 from stillframe.algebra import types as t
 from stillframe.algebra.bag import Bag
 from stillframe.errors import ProjectError, SourceError, ValueMismatch
-from stillframe.sources import Capture, SourceConfig, SqliteSource, open_source
+from stillframe.sources import Capture, SourceConfig, SqliteSource, open_source, sqlite_snapshot
 from stillframe.sources.snapshots import SnapshotSource
 from stillframe.sources.sqlite_snapshot import SqliteSnapshotReader
 
@@ -76,6 +76,21 @@ def test_every_commit_changes_the_sign(tmp_path: Path) -> None:
     for i in range(3):
         moved(lambda i=i: elsewhere(path, f"UPDATE t SET n = {i} WHERE id = 2"))
     assert reader.fingerprint(["t"]) == seen[-1]
+
+
+def test_a_commit_that_no_time_of_a_file_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log is written before its index says so: its times may be old when the commit comes to count."""
+    path = tmp_path / "s.db"
+    con = database(path, TABLE)
+    monkeypatch.setattr(sqlite_snapshot, "_stamp_if_there", lambda _: None)
+    reader = SqliteSnapshotReader("s", path)
+    seen = []
+    for i in range(10):
+        con.execute("INSERT INTO t VALUES (?, 0)", (i,))
+        seen.append(reader.fingerprint(["t"]))
+        assert reader.fingerprint(["t"]) == seen[-1]
+        con.execute(f"PRAGMA wal_checkpoint({'TRUNCATE' if i % 3 else 'PASSIVE'})")
+    assert None not in seen and len(set(seen)) == 10
 
 
 def test_what_is_not_committed_is_not_there(tmp_path: Path) -> None:

@@ -203,7 +203,9 @@ def test_capture_gap(tmp_path: Path, message: str, happens: Callable[[World], No
     happens(world)
     with pytest.raises(CaptureGap) as gap:
         world.source.check(world.position, ["t"])
-    assert gap.value.code == "CAPTURE_GAP" and "refresh --full" in gap.value.hint
+    mended_by_itself = message == "unique keys"  # the table is read again
+    assert gap.value.code == ("TABLE_CHANGED" if mended_by_itself else "CAPTURE_GAP")
+    assert "refresh --full" in gap.value.hint
     with pytest.raises(CaptureGap, match=message.rstrip("$")):
         world.state(world.position)
     with pytest.raises(CaptureGap):

@@ -74,12 +74,35 @@ class MariadbWorld(World):
             Feature.REFUSED_TYPES,
             Feature.READ_ONLY_ACCOUNT,
             Feature.SECRET,
+            Feature.OTHER_ACCOUNTS,
+            Feature.SESSION_SETTINGS,
+            Feature.GENERATED_KEYS,
+            Feature.GENERATED_COLUMNS,
+            Feature.OWN_TRIGGERS,
+            Feature.RESTART,
+            Feature.CRASH,
         }
     )
     long_text = "LONGTEXT"
     binary = "LONGBLOB"
     nul_in_text = True
     secret = SECRET
+    generated_key = "BIGINT AUTO_INCREMENT PRIMARY KEY"
+    last_key = "LAST_INSERT_ID()"
+    session_settings = (
+        ("SET time_zone = '+05:45'", "SET NAMES latin1", "SET lc_time_names = 'de_DE'"),
+        ("SET sql_mode = ''", "SET auto_increment_increment = 10, auto_increment_offset = 7"),
+        (
+            "SET sql_mode = 'ANSI_QUOTES,PIPES_AS_CONCAT,NO_BACKSLASH_ESCAPES,PAD_CHAR_TO_FULL_LENGTH,"
+            "NO_UNSIGNED_SUBTRACTION,HIGH_NOT_PRECEDENCE,IGNORE_SPACE,TIME_ROUND_FRACTIONAL'",
+        ),
+        ("SET unique_checks = 0, foreign_key_checks = 0", "SET timestamp = 1000000000"),
+        (
+            "SET sql_mode = 'TRADITIONAL,NO_AUTO_VALUE_ON_ZERO,SIMULTANEOUS_ASSIGNMENT'",
+            "SET sql_safe_updates = 0",
+        ),
+        ("SET autocommit = 0", "SET SESSION TRANSACTION ISOLATION LEVEL SERIALIZABLE"),
+    )
     refused_types = ("TIME", "TIME(6)", "BIT(8)", "DECIMAL(39,0)", "DECIMAL(65,30)", "POINT")
     types = (
         TypeCase("BIGINT", t.BIGINT, INTEGERS[64]),
@@ -197,6 +220,29 @@ class MariadbWorld(World):
 
     def mark(self, group: str, parts: int) -> str:
         return f"INSERT INTO _stillframe_global (id, parts) VALUES ({self.literal(group)}, {parts})"
+
+    def copying_trigger(self, name: str) -> tuple[str, ...]:
+        copied = "INSERT INTO entries (item, n, note) VALUES (NEW.id, NEW.n, NEW.note)"
+        return (f"CREATE TRIGGER {name} AFTER INSERT ON items FOR EACH ROW {copied}",)
+
+    def other_writer(self, *tables: str) -> Writer:
+        with self.server.connect() as con, con.cursor() as cursor:
+            cursor.execute("CREATE USER IF NOT EXISTS clerk@'%%' IDENTIFIED BY %s", (SECRET,))
+            rights = "SELECT, INSERT, UPDATE, DELETE"
+            for table in tables:
+                cursor.execute(f"GRANT {rights} ON {self.database}.{table} TO clerk@'%'")
+            cursor.execute(f"GRANT INSERT ON {self.database}._stillframe_global TO clerk@'%'")
+        return MariadbWriter(self.server.connect(self.database, "clerk", SECRET))
+
+    def restart(self) -> None:
+        self.close()
+        self.server.stop()
+        self.server.start()
+
+    def crash(self) -> None:
+        self.close()
+        self.server.stop(kill=True)
+        self.server.start()
 
     def retype(self, table: str, column: str) -> tuple[str, ...]:
         return (f"ALTER TABLE {table} MODIFY COLUMN {column} VARCHAR(200)",)

@@ -79,11 +79,27 @@ class PostgresWorld(World):
             Feature.REFUSED_TYPES,
             Feature.READ_ONLY_ACCOUNT,
             Feature.SECRET,
+            Feature.OTHER_ACCOUNTS,
+            Feature.SESSION_SETTINGS,
+            Feature.GENERATED_KEYS,
+            Feature.GENERATED_COLUMNS,
+            Feature.OWN_TRIGGERS,
+            Feature.RESTART,
+            Feature.CRASH,
         }
     )
     binary = "BYTEA"
     secret = SECRET
     ways_to_restore = 2
+    generated_key = "BIGSERIAL PRIMARY KEY"
+    last_key = "lastval()"
+    session_settings = (
+        ("SET timezone = 'Asia/Kathmandu'", "SET datestyle = 'SQL, DMY'", "SET intervalstyle = 'iso_8601'"),
+        ("SET extra_float_digits = -15", "SET bytea_output = 'escape'", "SET client_encoding = 'LATIN1'"),
+        ("SET search_path = pg_temp", "SET search_path = public, pg_catalog", "SET row_security = off"),
+        ("SET default_transaction_isolation = 'serializable'", "SET synchronous_commit = off"),
+        ("SET standard_conforming_strings = off", "SET array_nulls = off", "SET xmloption = 'document'"),
+    )
     refused_types = (
         "NUMERIC",
         "NUMERIC(39,0)",
@@ -200,6 +216,27 @@ class PostgresWorld(World):
 
     def mark(self, group: str, parts: int) -> str:
         return f"INSERT INTO _stillframe.global (id, parts) VALUES ({self.literal(group)}, {parts})"
+
+    def copying_trigger(self, name: str) -> tuple[str, ...]:
+        copied = "INSERT INTO entries (item, n, note) VALUES (NEW.id, NEW.n, NEW.note); RETURN NULL;"
+        return (
+            f"CREATE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN {copied} END'",
+            f"CREATE TRIGGER {name} AFTER INSERT ON items FOR EACH ROW EXECUTE FUNCTION {name}()",
+        )
+
+    def other_writer(self, *tables: str) -> Writer:
+        self.run(f"GRANT SELECT, INSERT, UPDATE, DELETE ON {', '.join(tables)} TO reader")
+        return PostgresWriter(psycopg.connect(self._url("reader"), autocommit=True))
+
+    def restart(self) -> None:
+        self.close()
+        self.server.stop()
+        self.server.start()
+
+    def crash(self) -> None:
+        self.close()
+        self.server.stop(kill=True)
+        self.server.start()
 
     def retype(self, table: str, column: str) -> tuple[str, ...]:
         return (f"ALTER TABLE {table} ALTER COLUMN {column} TYPE text USING {column}::text",)

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
+from world_mariadb import MariadbWorld
+from world_postgres import PostgresWorld
 from world_sqlite import SqliteWorld
 
+from servers import MariadbServer, PostgresServer, free_port
 from stillframe.sources import Source
 from stillframe.sources.conformance import Feature, World
+from stillframe.sources.mariadb_snapshots import MariadbSnapshotReader
+from stillframe.sources.postgres_snapshots import PostgresSnapshotReader
 from stillframe.sources.snapshots import SnapshotReader, SnapshotSource
 from stillframe.sources.sqlite_snapshot import SqliteSnapshotReader
 
@@ -24,6 +29,7 @@ UNNEEDED = frozenset(
         Feature.REPLACE_DATABASE,
         Feature.BACKUP,
         Feature.READ_ONLY_ACCOUNT,
+        Feature.OTHER_ACCOUNTS,
     }
 )
 
@@ -64,11 +70,61 @@ class SqliteSnapshotWorld(Kept, SqliteWorld):
         return SqliteSnapshotReader("s", self.path)
 
 
+class PostgresSnapshotWorld(Kept, PostgresWorld):
+    """With an account that may only read."""
+
+    offers = snapshotted(PostgresWorld.offers)
+
+    def __init__(self, server: PostgresServer, kept: Path) -> None:
+        super().__init__(server, "snapshotted")
+        self.kept = kept
+
+    def _make(self) -> None:
+        super()._make()
+        with self.server.connect(self.database) as con:
+            con.execute("ALTER DEFAULT PRIVILEGES FOR ROLE app GRANT SELECT ON TABLES TO reader")
+
+    def reader(self) -> SnapshotReader:
+        return PostgresSnapshotReader("s", self._url("reader"), "public")
+
+    def unreachable_source(self) -> Source:
+        return SnapshotSource(
+            PostgresSnapshotReader("s", self._url("reader", free_port()), "public"), self.kept
+        )
+
+
+class MariadbSnapshotWorld(Kept, MariadbWorld):
+    """With an account that may only read."""
+
+    offers = snapshotted(MariadbWorld.offers)
+
+    def __init__(self, server: MariadbServer, kept: Path) -> None:
+        super().__init__(server, "snapshotted")
+        self.kept = kept
+
+    def reader(self) -> SnapshotReader:
+        return MariadbSnapshotReader("s", self._url("reader"))
+
+    def unreachable_source(self) -> Source:
+        return SnapshotSource(MariadbSnapshotReader("s", self._url("reader", free_port())), self.kept)
+
+
 @contextmanager
-def sqlite_snapshot_world(folder: Path) -> Iterator[SqliteSnapshotWorld]:
-    folder.mkdir(parents=True, exist_ok=True)
-    world = SqliteSnapshotWorld(folder / "s.db")
+def closing(world: Kept) -> Iterator[Kept]:
     try:
         yield world
     finally:
         world.close()
+
+
+def sqlite_snapshot_world(folder: Path) -> AbstractContextManager[Kept]:
+    folder.mkdir(parents=True, exist_ok=True)
+    return closing(SqliteSnapshotWorld(folder / "s.db"))
+
+
+def postgres_snapshot_world(server: PostgresServer, folder: Path) -> AbstractContextManager[Kept]:
+    return closing(PostgresSnapshotWorld(server, folder / "kept"))
+
+
+def mariadb_snapshot_world(server: MariadbServer, folder: Path) -> AbstractContextManager[Kept]:
+    return closing(MariadbSnapshotWorld(server, folder / "kept"))

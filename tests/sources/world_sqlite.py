@@ -83,12 +83,22 @@ class SqliteWorld(World):
             Feature.RENAME_COLUMN,
             Feature.RETYPE_COLUMN,
             Feature.REFUSED_TYPES,
+            Feature.SESSION_SETTINGS,
+            Feature.GENERATED_KEYS,
+            Feature.GENERATED_COLUMNS,
+            Feature.OWN_TRIGGERS,
         }
     )
     declared: ClassVar[dict[str, str]] = {INTEGER: "INTEGER", TEXT: "TEXT"}
     for_update = ""
     pause = 0.06
     nul_in_text = True
+    generated_key = "INTEGER PRIMARY KEY AUTOINCREMENT"
+    last_key = "last_insert_rowid()"
+    session_settings = (
+        ("PRAGMA recursive_triggers = ON", "PRAGMA reverse_unordered_selects = ON"),
+        ("PRAGMA foreign_keys = OFF", "PRAGMA count_changes = ON", "PRAGMA case_sensitive_like = ON"),
+    )
     refused_types = ("NUMERIC", "DECIMAL", "TIME", "POINT", "DECIMAL(39,0)", "INTERVAL")
     types = (
         TypeCase(
@@ -175,6 +185,10 @@ class SqliteWorld(World):
 
     def mark(self, group: str, parts: int) -> str:
         return f"INSERT INTO _stillframe_global VALUES ({self.literal(group)}, {parts})"
+
+    def copying_trigger(self, name: str) -> tuple[str, ...]:
+        copied = "INSERT INTO entries (item, n, note) VALUES (NEW.id, NEW.n, NEW.note)"
+        return (f"CREATE TRIGGER {name} AFTER INSERT ON items FOR EACH ROW BEGIN {copied}; END",)
 
     def drop_column(self, table: str, column: str) -> tuple[str, ...]:
         """SQLite drops no column that a trigger names: the table is made anew, as its manual says."""

@@ -74,6 +74,7 @@ def run(
     settler: threading.Thread | None = None
     loader: threading.Thread | None = None
     beaten = time.monotonic()
+    shown: int | None = None
     try:
         while not stop.is_set():
             began = time.monotonic()
@@ -84,8 +85,9 @@ def run(
                 loader.start()
             if warehouse.moved():
                 result = warehouse.bring_forward(beside=True)
-                if on_result is not None:
+                if on_result is not None and result.frame.number != shown:
                     on_result(result)
+                shown = result.frame.number
             if settler is None or not settler.is_alive():
                 settler = threading.Thread(
                     target=_settle_quietly, args=[warehouse], name="settle", daemon=True

@@ -14,7 +14,7 @@ transactions.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import pairwise
@@ -38,9 +38,7 @@ from stillframe.sources.base import (
 )
 from stillframe.sources.mariadb_capture import (
     CONSUMERS,
-    LOG,
     NEEDS,
-    NOTHING,
 )
 from stillframe.sources.mariadb_catalog import (
     OWN_PREFIX,
@@ -51,12 +49,12 @@ from stillframe.sources.mariadb_catalog import (
     table_names,
 )
 from stillframe.sources.mariadb_connect import (
-    CHANGED_DEFINITION,
     Connection,
     Server,
     begin_snapshot,
     connected,
     explained,
+    redefined,
     retried,
     server_of,
     snapshot,
@@ -64,6 +62,7 @@ from stillframe.sources.mariadb_connect import (
 from stillframe.sources.mariadb_position import Mark, beyond, fix, settled, write_anchor
 from stillframe.sources.mariadb_queries import columns_of, logged, present
 from stillframe.sources.mariadb_read import KeySet, Query, batches, cuts, pushable
+from stillframe.sources.mariadb_trim import trim
 from stillframe.sources.mariadb_witness import Verified, appoint, parts
 
 _T = TypeVar("_T")
@@ -110,26 +109,34 @@ class MariadbSource:
     def attach(self, consumer: str, relations: Sequence[str]) -> Position:
         with connected(self.name, self.server) as con, install.alone(con, self.name, self.server.database):
             tables = install.capturable(con, self.name, relations)
-            identity = install.found(con)
-            standing = {r: self._standing(r) for r in tables}
-            numbers = {r: install.install(con, tables[r]) for r, there in standing.items() if there is None}
-            wider = {
-                there.id: (there, install.extend(con, there))
-                for there in standing.values()
-                if there is not None and install.new_columns(there)
-            }
-            if not numbers and not wider:
-                mark = self._read(lambda snap: fix(self.name, snap, con))
-            else:
-                marker = write_anchor(con).number
-                for relation, number in numbers.items():
-                    columns = tuple(c.name for c in tables[relation].captured())
-                    appoint(con, log.Captured(number, 0, columns, {}, tables[relation], 0, Verified(0)))
-                mark = self._read(lambda snap: self._begin(snap, con, tables, numbers, marker))
-                for there, columns in wider.values():
-                    install.go_on(con, there, columns, marker)
-            install.register(con, consumer, list(tables), mark)
-            return log.position_of(identity, mark)
+            try:
+                return self._attached(con, consumer, tables)
+            except Exception:
+                with suppress(Exception):
+                    install.tidy(con)
+                raise
+
+    def _attached(self, con: Connection, consumer: str, tables: dict[str, Table]) -> Position:
+        identity = install.found(con)
+        standing = {r: self._standing(r) for r in tables}
+        numbers = {r: install.install(con, tables[r]) for r, there in standing.items() if there is None}
+        wider = {
+            there.id: (there, install.extend(con, there))
+            for there in standing.values()
+            if there is not None and install.new_columns(there)
+        }
+        if not numbers and not wider:
+            mark = self._read(lambda snap: fix(self.name, snap, con))
+        else:
+            marker = write_anchor(con).number
+            for relation, number in numbers.items():
+                columns = tuple(c.name for c in tables[relation].captured())
+                appoint(con, log.Captured(number, 0, columns, {}, tables[relation], 0, Verified(0)))
+            mark = self._read(lambda snap: self._begin(snap, con, tables, numbers, marker))
+            for there, columns in wider.values():
+                install.go_on(con, there, columns, marker)
+        install.register(con, consumer, list(tables), mark)
+        return log.position_of(identity, mark)
 
     def _standing(self, relation: str) -> log.Captured | None:
         return self._read(lambda snap: install.standing(snap, self.name, relation))
@@ -221,7 +228,7 @@ class MariadbSource:
             start, end = log.require_whole(snap, self.name, after, upto)
             capture = log.require_captured(snap, self.name, relation, start)
             where = beyond(start, end)
-            return logged(self.name, capture, columns, "l.sign", start, where, tagged=tagged)
+            return logged(snap, self.name, capture, columns, "l.sign", start, where, tagged=tagged)
 
         with ExitStack() as stack:
             snap, query = self._opened(stack, prepared)
@@ -247,7 +254,7 @@ class MariadbSource:
             capture = log.require_captured(snap, self.name, relation, mark)
             return [
                 present(self.name, capture.table, columns, sent, within),
-                logged(self.name, capture, columns, "-l.sign", mark, beyond(mark), sent, within),
+                logged(snap, self.name, capture, columns, "-l.sign", mark, beyond(mark), sent, within),
             ]
 
         with ExitStack() as stack:
@@ -294,17 +301,16 @@ class MariadbSource:
             )
             if self.capture_limit is not None:
                 self._drop_dead(con, consumer)
-            install.trim(con, self.name, self.server.database, self._verify)
+            trim(con, self.server.database, self._verify)
 
     def _drop_dead(self, con: Connection, but: str) -> None:
         assert self.capture_limit is not None
-        if con.value(f"SELECT count(*) FROM {LOG} WHERE relation <> {NOTHING}") <= self.capture_limit:
-            return
-        limit = con.value(
-            f"SELECT seq FROM {LOG} WHERE relation <> {NOTHING} ORDER BY seq DESC LIMIT 1"
-            f" OFFSET {self.capture_limit}"
-        )
-        con.run(f"UPDATE {CONSUMERS} SET position = NULL WHERE name <> %s AND position < %s", (but, limit))
+        kept = log.kept(con)
+        limit = con.value(f"SELECT l.seq {kept} ORDER BY l.seq DESC LIMIT 1 OFFSET {self.capture_limit}")
+        if limit is not None:
+            con.run(
+                f"UPDATE {CONSUMERS} SET position = NULL WHERE name <> %s AND position < %s", (but, limit)
+            )
 
     def _verify(self, relation: str) -> None:
         with connected(self.name, self.server) as con:
@@ -314,18 +320,20 @@ class MariadbSource:
         with snapshot(self.name, self.server) as snap:
             if log.identity(snap) is None:
                 return LogStatus(0, 0, 0, ())
-            rows = snap.value(f"SELECT count(*) FROM {LOG} WHERE relation <> {NOTHING}")
+            rows = snap.value(f"SELECT count(*) {log.kept(snap)}")
             size = snap.value(
                 "SELECT sum(DATA_LENGTH + INDEX_LENGTH) FROM information_schema.TABLES"
                 " WHERE TABLE_SCHEMA = DATABASE() AND LEFT(TABLE_NAME, %s) = %s",
                 (len(OWN_PREFIX) + 1, OWN_PREFIX + "_"),
             )
-            consumers = snap.all(
-                "SELECT name, position, heartbeat,"
-                f" (SELECT count(*) FROM {LOG} WHERE relation <> {NOTHING} AND seq > position)"
-                f" FROM {CONSUMERS} WHERE position IS NOT NULL ORDER BY name"
-            )
-            return LogStatus(rows, int(size), settled(snap).high, tuple(Consumer(*row) for row in consumers))
+            consumers = [
+                Consumer(name, at, beat, snap.value(f"SELECT count(*) {log.kept(snap)} AND l.seq > {at}"))
+                for name, at, beat in snap.all(
+                    f"SELECT name, position, heartbeat FROM {CONSUMERS} WHERE position IS NOT NULL"
+                    " ORDER BY name"
+                )
+            ]
+            return LogStatus(rows, int(size), settled(snap).high, tuple(consumers))
 
     def _read(self, work: Callable[[Connection], _T], before: Callable[[], None] | None = None) -> _T:
         """What `work` finds in one snapshot; another one if a table it reads was defined anew meanwhile."""
@@ -341,7 +349,7 @@ class MariadbSource:
                 con.close()
 
         with explained(self.name, self.server):
-            return retried(attempt, numbers=CHANGED_DEFINITION)
+            return retried(attempt, when=redefined)
 
     def _opened(
         self,
@@ -365,7 +373,7 @@ class MariadbSource:
                 raise
             return con, prepared
 
-        con, prepared = retried(attempt, numbers=CHANGED_DEFINITION)
+        con, prepared = retried(attempt, when=redefined)
         stack.callback(con.close)
         return con, prepared
 

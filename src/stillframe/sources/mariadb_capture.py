@@ -13,8 +13,7 @@ The laws the numbers obey:
   with;
 - a number that no reader can find, not even dirtily, is of a row that was rolled back or is just being
   written. A reader *strikes it out* with a row of its own. The writer then meets a duplicate and takes
-  another number, so a number that was struck out is never used. Struck rows are kept for an hour, longer than
-  one INSERT lasts.
+  another number, so a number that was struck out is never used.
 
 No trigger may ever fail a writer. So triggers write through procedures: MariaDB refuses statements under LOCK
 TABLES (error 1442) where several triggers name one table. A column that was dropped is met with a log row of
@@ -39,12 +38,12 @@ CONSUMERS = f"{OWN_PREFIX}_consumers"
 NEEDS = f"{OWN_PREFIX}_needs"
 GLOBAL = f"{OWN_PREFIX}_global"
 NUMBER = f"{OWN_PREFIX}_number"
+SEQUENCE = f"{OWN_PREFIX}_sequence"
 FORMAT = 1
 
 NOTHING = 0  # what stands in the place of a relation in rows that only take a number
 MARKER = -1  # and where a global transaction is marked
 BROKEN = 0  # the sign of a row that could not be logged
-STRUCK_SECONDS = 3600
 WITNESSES = 1 << 62  # numbers from here on are of rows kept by mariadb_witness
 
 _InnoDB = "ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin"
@@ -65,33 +64,38 @@ FOUNDATION = (
     f" floor BIGINT UNSIGNED, heartbeat VARCHAR(32) NOT NULL) {_InnoDB}",
     f"CREATE TABLE IF NOT EXISTS {NEEDS} (consumer VARCHAR(255) NOT NULL, relation VARCHAR(64) NOT NULL,"
     f" PRIMARY KEY (consumer, relation)) {_InnoDB}",
-    f"CREATE TABLE IF NOT EXISTS {LOG} (seq BIGINT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY,"
-    " relation INT NOT NULL, sign TINYINT NOT NULL, mark BIGINT,"
-    " at TIMESTAMP(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6),"
-    " trx BIGINT UNSIGNED GENERATED ALWAYS AS ROW START INVISIBLE,"
-    " gone BIGINT UNSIGNED GENERATED ALWAYS AS ROW END INVISIBLE,"
-    f" PERIOD FOR SYSTEM_TIME (trx, gone)) WITH SYSTEM VERSIONING {_InnoDB}",
+    f"CREATE SEQUENCE IF NOT EXISTS {SEQUENCE} START WITH 1 INCREMENT BY 1 MINVALUE 1 CACHE 1000",
     # Where an application says that it writes a part of something global: id, and number of parts.
     f"CREATE TABLE IF NOT EXISTS {GLOBAL} (seq BIGINT UNSIGNED NOT NULL DEFAULT 0 PRIMARY KEY,"
     f" id VARCHAR(255) NOT NULL, parts INT NOT NULL) {_InnoDB}",
 )
 
 
-def _numbering() -> str:
-    insert = f"INSERT INTO {LOG} (relation, sign) VALUES (of_relation, of_sign)"
+def segment_table(name: str) -> str:
+    """A table of the common log."""
+    return (
+        f"CREATE TABLE IF NOT EXISTS {name} (seq BIGINT UNSIGNED NOT NULL PRIMARY KEY, relation INT NOT NULL,"
+        " sign TINYINT NOT NULL, mark BIGINT, at TIMESTAMP(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6),"
+        " trx BIGINT UNSIGNED GENERATED ALWAYS AS ROW START INVISIBLE,"
+        " gone BIGINT UNSIGNED GENERATED ALWAYS AS ROW END INVISIBLE,"
+        f" PERIOD FOR SYSTEM_TIME (trx, gone)) WITH SYSTEM VERSIONING {_InnoDB}"
+    )
+
+
+def numbering(segment: str) -> str:
+    """The procedure that logs a change in that table, and leaves its number in LAST_INSERT_ID()."""
+    insert = f"INSERT INTO {segment} (seq, relation, sign) VALUES (n, of_relation, of_sign)"
     again = (
-        "BEGIN DECLARE struck BOOLEAN DEFAULT TRUE; WHILE struck DO"
-        f" BEGIN DECLARE CONTINUE HANDLER FOR 1062 SET struck = TRUE; SET struck = FALSE; {insert}; END;"
-        " END WHILE; END"
+        "BEGIN DECLARE struck BOOLEAN DEFAULT TRUE; WHILE struck DO BEGIN"
+        " DECLARE CONTINUE HANDLER FOR 1062 SET struck = TRUE;"
+        f" SET struck = FALSE; SET n = NEXTVAL({SEQUENCE}); {insert}; END; END WHILE; END"
     )
     return (
         f"CREATE OR REPLACE PROCEDURE {NUMBER} (of_relation INT, of_sign TINYINT) MODIFIES SQL DATA"
-        f" BEGIN DECLARE CONTINUE HANDLER FOR 1062 {again}; {insert}; END"
+        f" BEGIN DECLARE n BIGINT UNSIGNED DEFAULT NEXTVAL({SEQUENCE});"
+        f" DECLARE CONTINUE HANDLER FOR 1062 {again}; {insert}; DO LAST_INSERT_ID(n); END"
     )
 
-
-# Logs a change, and leaves its number in LAST_INSERT_ID().
-NUMBERING = _numbering()
 
 MARKING = (
     f"CREATE OR REPLACE TRIGGER {GLOBAL}_marked BEFORE INSERT ON {GLOBAL} FOR EACH ROW BEGIN"
@@ -181,10 +185,10 @@ def installed_digest(con: Connection, table: str, relation: int, width: int) -> 
         (table, *names),
     )
     called = con.all(
-        "SELECT ROUTINE_NAME, ROUTINE_DEFINITION, SQL_MODE, DEFINER, CAST(LAST_ALTERED AS CHAR)"
+        "SELECT ROUTINE_NAME, SQL_MODE, DEFINER, IF(ROUTINE_NAME = %s, '', CAST(LAST_ALTERED AS CHAR))"
         " FROM information_schema.ROUTINES WHERE ROUTINE_SCHEMA = DATABASE() AND ROUTINE_NAME IN (%s, %s)"
         " ORDER BY ROUTINE_NAME",
-        (NUMBER, procedure_name(relation, width)),
+        (NUMBER, NUMBER, procedure_name(relation, width)),
     )
     return digest("\n".join(map(str, row)) for row in (*found, *called))
 

@@ -23,7 +23,6 @@ from stillframe.errors import ProjectError, SourceError
 
 CONNECT_SECONDS = 10
 LOCK_SECONDS = 30.0
-CHANGED_DEFINITION = (1412,)
 LOCK_WAIT, DEADLOCK, STATEMENT_TIMEOUT = 1205, 1213, 1969
 _ACCESS = (1044, 1142, 1143, 1227, 1370, 1419, 1410)
 _T = TypeVar("_T")
@@ -104,6 +103,18 @@ class Connection:
         raw: Any = self.raw
         raw.ssl, raw._ssl_required, raw.ctx = True, server.ssl_ca is not None, _tls(server.ssl_ca)
         raw.connect()
+
+        self._memory: dict[str, Any] = {}
+
+    def remembered(self, name: str, find: Callable[[Connection], _T]) -> _T:
+        """What was found once on this connection, and does not change for whoever it serves."""
+        if name not in self._memory:
+            self._memory[name] = find(self)
+        found: _T = self._memory[name]
+        return found
+
+    def forget(self) -> None:
+        self._memory.clear()
 
     def run(self, sql: str, parameters: Sequence[Any] = ()) -> int:
         """Executes, and says how many rows were affected."""
@@ -244,15 +255,30 @@ def error_number(error: pymysql.err.MySQLError) -> int:
     return error.args[0] if error.args and isinstance(error.args[0], int) else 0
 
 
-def retried(attempt: Callable[[], _T], *, numbers: Sequence[int], seconds: float = LOCK_SECONDS) -> _T:
-    """The attempt's result, made again while it fails with one of these errors."""
+def redefined(error: pymysql.err.MySQLError) -> bool:
+    """A table was defined anew since the snapshot began, or a segment of the log was dropped."""
+    number = error_number(error)
+    return number == 1412 or (number == 1146 and "._stillframe_log" in str(error).replace("`", ""))
+
+
+def locked(error: pymysql.err.MySQLError) -> bool:
+    return error_number(error) in (LOCK_WAIT, DEADLOCK, STATEMENT_TIMEOUT)
+
+
+def retried(
+    attempt: Callable[[], _T],
+    *,
+    when: Callable[[pymysql.err.MySQLError], bool],
+    seconds: float = LOCK_SECONDS,
+) -> _T:
+    """The attempt's result, made again while it fails with such an error."""
     deadline = time.monotonic() + seconds
     pause = 0.05
     while True:
         try:
             return attempt()
         except pymysql.err.MySQLError as error:
-            if error_number(error) not in numbers or time.monotonic() > deadline:
+            if not when(error) or time.monotonic() > deadline:
                 raise
         time.sleep(pause)
         pause = min(pause * 1.5, 0.5)

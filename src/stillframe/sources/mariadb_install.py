@@ -12,13 +12,10 @@ for a second at most, and tries again.
 from __future__ import annotations
 
 import hashlib
-import json
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-
-import pymysql
 
 from stillframe.errors import CaptureGap, SourceError
 from stillframe.sources import mariadb_log as log
@@ -27,19 +24,19 @@ from stillframe.sources.mariadb_capture import (
     FORMAT,
     FOUNDATION,
     GLOBAL,
-    LOG,
     MARKING,
     NEEDS,
     NOTHING,
-    NUMBERING,
     RELATIONS,
+    SEQUENCE,
     SOURCE,
-    STRUCK_SECONDS,
     added_columns,
     installed_digest,
     never_empty,
+    numbering,
     procedure,
     procedure_name,
+    segment_table,
     trigger_names,
     triggers,
     value_name,
@@ -48,21 +45,17 @@ from stillframe.sources.mariadb_capture import (
 )
 from stillframe.sources.mariadb_catalog import CASCADE, OWN_PREFIX, Table, quoted, read_tables, table_names
 from stillframe.sources.mariadb_connect import (
-    DEADLOCK,
     LOCK_SECONDS,
-    LOCK_WAIT,
-    STATEMENT_TIMEOUT,
     Connection,
-    error_number,
+    locked,
     retried,
     transaction,
 )
 from stillframe.sources.mariadb_position import Mark, write_anchor
+from stillframe.sources.mariadb_segments import name_of
 from stillframe.sources.mariadb_witness import Verified, logged_net
 
 _PATIENCE = (0.05, 0.1, 0.1, 0.2, 0.2, 0.3, 0.5)
-_TRIM_NUMBERS = 20_000
-_TRIM_SHARE = 4
 
 
 def now() -> str:
@@ -90,7 +83,7 @@ def alone(con: Connection, source: str, database: str) -> Iterator[None]:
             con.run("DO RELEASE_LOCK(%s)", (lock_name(database),))
 
 
-def define(con: Connection, statement: str) -> None:
+def define(con: Connection, statement: str, seconds: float = LOCK_SECONDS) -> None:
     """Run a statement that defines something, without keeping writers waiting for long: it gives up soon at
     first, and after a second at last."""
     limits = iter(_PATIENCE)
@@ -101,7 +94,7 @@ def define(con: Connection, statement: str) -> None:
         con.run(statement)
 
     try:
-        retried(attempt, numbers=(LOCK_WAIT, DEADLOCK, STATEMENT_TIMEOUT))
+        retried(attempt, when=locked, seconds=seconds)
     finally:
         if con.raw.open:
             con.run("SET lock_wait_timeout = DEFAULT, max_statement_time = 0")
@@ -115,9 +108,10 @@ def found(con: Connection) -> str:
     remove_all(con)
     for statement in FOUNDATION:
         define(con, statement)
+    new_segment(con, 1)
     con.run(f"INSERT INTO {SOURCE} (id, format) VALUES (1, {FORMAT})")
     con.run(f"INSERT INTO {GLOBAL} (seq, id, parts) VALUES (0, '', 0)")
-    define(con, NUMBERING)
+    define(con, numbering(name_of(1)))
     define(con, MARKING)
     identity = str(uuid.uuid4())
     with transaction(con):
@@ -128,6 +122,15 @@ def found(con: Connection) -> str:
             (mark.to_text(), mark.high, identity),
         )
     return identity
+
+
+def new_segment(con: Connection, segment: int) -> str:
+    """A table for the log to go on in. It is never empty (see `never_empty`)."""
+    name = name_of(segment)
+    define(con, segment_table(name))
+    con.run(f"INSERT INTO {name} (seq, relation, sign) VALUES (NEXTVAL({SEQUENCE}), {NOTHING}, 0)")
+    con.forget()
+    return name
 
 
 def remove_all(con: Connection) -> None:
@@ -152,7 +155,9 @@ def remove_all(con: Connection) -> None:
     for name in routines(con, f"{OWN_PREFIX}_"):
         define(con, f"DROP PROCEDURE IF EXISTS {name}")
     for name in sorted(tables, key=lambda table: table == SOURCE):
-        define(con, f"DROP TABLE IF EXISTS {name}")
+        kind = "SEQUENCE" if name == SEQUENCE else "TABLE"
+        define(con, f"DROP {kind} IF EXISTS {name}")
+    con.forget()
 
 
 def routines(con: Connection, prefix: str) -> list[str]:
@@ -309,72 +314,10 @@ def register(con: Connection, consumer: str, relations: Sequence[str], mark: Mar
             con.run(f"INSERT IGNORE INTO {NEEDS} VALUES (%s, %s)", (consumer, relation))
 
 
-def trim(con: Connection, source: str, database: str, verify: log.Verify) -> None:
-    """Drop what is below every consumer's position. Rows are dropped twice, once into the history that the
-    server keeps of a versioned table and then for good, which reads all of the log; so nothing is done until
-    a fair share of it can go. Whoever is in the way now, the next one trims."""
-    if not con.value("SELECT GET_LOCK(%s, 0)", (lock_name(database),)):
+def tidy(con: Connection) -> None:
+    """After a failure: nothing is left half-way, as far as it can be taken away."""
+    if log.identity(con) is None or not con.value(f"SELECT count(position) FROM {CONSUMERS}"):
+        remove_all(con)
         return
-    try:
-        floor, trimmed = con.all(
-            f"SELECT (SELECT min(floor) FROM {CONSUMERS} WHERE position IS NOT NULL), trimmed FROM {SOURCE}"
-        )[0]
-        if floor is None or floor <= trimmed:
-            return
-        low, above = con.all(
-            f"SELECT coalesce(sum(seq <= {floor}), 0), coalesce(sum(seq > {floor}), 0) FROM {LOG}"
-            f" WHERE relation <> {NOTHING}"
-        )[0]
-        if low * _TRIM_SHARE <= above:
-            return
-        for relation, number in con.all(
-            f"SELECT name, id FROM {RELATIONS} WHERE floor < %s AND since IS NOT NULL AND fault IS NULL",
-            (floor,),
-        ):
-            _verify_or_fault(con, relation, number, verify)
-        for bound in [*range(trimmed + _TRIM_NUMBERS, floor, _TRIM_NUMBERS), floor]:
-            _trim_to(con, bound)
-        con.run(f"DELETE HISTORY FROM {LOG}")
-    except pymysql.err.MySQLError as error:
-        if error_number(error) not in (LOCK_WAIT, DEADLOCK):
-            raise
-    finally:
-        if con.raw.open:
-            con.run("DO RELEASE_LOCK(%s)", (lock_name(database),))
-
-
-def _verify_or_fault(con: Connection, relation: str, number: int, verify: log.Verify) -> None:
-    """What the log says of witnesses is about to go. A relation that has a gap keeps it, on record."""
-    try:
-        verify(relation)
-    except CaptureGap as error:
-        message = error.message.partition(": ")[2]
-        con.run(
-            f"UPDATE {RELATIONS} SET fault = %s WHERE id = %s",
-            (json.dumps([message, error.detail, error.code]), number),
-        )
-
-
-def _trim_to(con: Connection, bound: int) -> None:
-    con.run("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
-    try:
-        with transaction(con):
-            con.run(f"UPDATE {SOURCE} SET trimmed = {bound} WHERE trimmed < {bound}")
-            behind = con.value(
-                f"SELECT count(*) FROM {RELATIONS} WHERE floor < {bound} AND since IS NOT NULL"
-                " AND fault IS NULL"
-            )
-            if behind:
-                raise pymysql.err.OperationalError(LOCK_WAIT, "a relation was installed meanwhile")
-            for (number,) in con.all(f"SELECT id FROM {RELATIONS} WHERE since IS NOT NULL"):
-                gone = logged_net(con, number, f" AND seq <= {bound}")
-                con.run(f"UPDATE {RELATIONS} SET base = base + %s WHERE id = %s", (gone, number))
-                con.run(f"DELETE FROM {values_name(number)} WHERE seq BETWEEN 1 AND {bound}")
-            con.run(f"DELETE FROM {GLOBAL} WHERE seq BETWEEN 1 AND {bound}")
-            con.run(
-                f"DELETE FROM {LOG} WHERE seq <= {bound} AND (relation <> {NOTHING}"
-                f" OR at < NOW(6) - INTERVAL {STRUCK_SECONDS} SECOND)"
-            )
-    finally:
-        if con.raw.open:
-            con.run("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+    for (relation,) in con.all(f"SELECT name FROM {RELATIONS} WHERE since IS NULL"):
+        remove(con, relation)

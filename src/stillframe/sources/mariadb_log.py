@@ -24,7 +24,6 @@ from stillframe.sources.mariadb_capture import (
     CONSUMERS,
     FORMAT,
     GLOBAL,
-    LOG,
     MARKER,
     NOTHING,
     RELATIONS,
@@ -33,7 +32,8 @@ from stillframe.sources.mariadb_capture import (
 )
 from stillframe.sources.mariadb_catalog import Table, quoted, read_tables
 from stillframe.sources.mariadb_connect import Connection, error_number, transaction
-from stillframe.sources.mariadb_position import Mark, beyond, gap, settled
+from stillframe.sources.mariadb_position import Mark, anchor_at, beyond, gap, settled
+from stillframe.sources.mariadb_segments import highest, of_log
 from stillframe.sources.mariadb_witness import Verified, forget_others, parts, passed_by, present
 
 _NO_TABLE = 1146
@@ -109,15 +109,15 @@ def require_anchor(con: Connection, source: str, position: Position) -> Mark:
         )
     mark = mark_of(source, position)
     anchor = mark.anchor
-    trimmed, high = con.all(f"SELECT trimmed, (SELECT max(seq) FROM {LOG}) FROM {SOURCE}")[0]
+    trimmed, high = con.value(f"SELECT trimmed FROM {SOURCE}"), highest(con)
     if mark.floor < trimmed:
         raise gap(
             source, "the log was trimmed too far", f"position {mark.floor}, the log begins after {trimmed}"
         )
-    row = con.one(f"SELECT mark, trx FROM {LOG} WHERE seq = %s", (anchor.number,))
-    if row == (anchor.mark, anchor.trx):
+    there = anchor_at(con, anchor.number)
+    if there == anchor:
         return mark
-    if row is None and (high is None or high < anchor.number):
+    if there is None and high < anchor.number:
         raise gap(
             source,
             "the database was restored from an older copy",
@@ -132,7 +132,8 @@ def require_anchor(con: Connection, source: str, position: Position) -> Mark:
 
 def require_whole(con: Connection, source: str, after: Position, upto: Position) -> tuple[Mark, Mark]:
     start, end = require_anchor(con, source, after), require_anchor(con, source, upto)
-    there = con.value(f"SELECT count(*) FROM {LOG} AS l WHERE {beyond(start, end)} AND relation <> {NOTHING}")
+    counted = of_log(con, f"{beyond(start, end)} AND l.relation <> {NOTHING}")
+    there = con.value(f"SELECT count(*) {counted}")
     missing = max(end.rows - start.rows, 0) - there
     if missing:
         raise gap(source, f"{missing} log rows are missing", f"between {start.high} and {end.high}")
@@ -282,11 +283,15 @@ def missing(
     numbers = [require_captured(con, source, relation, mark).id for relation in relations]
     if not numbers:
         return 0, None
-    count, oldest = con.all(
-        f"SELECT count(*), min(at) FROM {LOG} AS l WHERE {beyond(mark)}"
-        f" AND relation IN ({', '.join(map(str, numbers))}) AND sign <> 0"
-    )[0]
+    wanted = f"{beyond(mark)} AND l.relation IN ({', '.join(map(str, numbers))}) AND l.sign <> 0"
+    count, oldest = con.all(f"SELECT count(*), min(l.at) {of_log(con, wanted)}")[0]
     return count, None if oldest is None else oldest.replace(tzinfo=UTC, microsecond=0)
+
+
+def kept(con: Connection) -> str:
+    """FROM and WHERE of the changes in the log that somebody may still need."""
+    trimmed = con.value(f"SELECT trimmed FROM {SOURCE}")
+    return of_log(con, f"l.relation <> {NOTHING} AND l.seq > {trimmed}")
 
 
 def transactions(
@@ -299,16 +304,17 @@ def transactions(
     rows: dict[int, dict[str, int]] = {}
     last: dict[int, int] = {}
     for trx, number, count, newest in con.all(
-        f"SELECT trx, relation, count(*), max(seq) FROM {LOG} AS l WHERE {where} AND relation > {NOTHING}"
-        " GROUP BY trx, relation"
+        "SELECT l.trx, l.relation, count(*), max(l.seq)"
+        f" {of_log(con, f'{where} AND l.relation > {NOTHING}')} GROUP BY l.trx, l.relation"
     ):
         last[trx] = max(newest, last.get(trx, 0))
         if names.get(number) in relations:
             rows.setdefault(trx, {})[names[number]] = count
     groups: dict[int, tuple[str, int]] = {}
     for trx, seq, group, count in con.all(
-        f"SELECT l.trx, l.seq, g.id, g.parts FROM {LOG} AS l JOIN {GLOBAL} AS g ON g.seq = l.seq"
-        f" WHERE {where} AND l.relation = {MARKER} ORDER BY l.seq"
+        f"SELECT m.trx, g.seq, g.id, g.parts FROM (SELECT l.trx, l.seq"
+        f" {of_log(con, f'{where} AND l.relation = {MARKER}')}) AS m"
+        f" JOIN {GLOBAL} AS g ON g.seq = m.seq ORDER BY g.seq"
     ):
         last[trx] = max(seq, last.get(trx, 0))
         groups[trx] = group, count
@@ -326,10 +332,8 @@ def without(
     if not numbers:
         return upto
     trxs = ", ".join(str(int(n)) for n in numbers)
-    found = con.all(
-        f"SELECT trx, min(seq), count(*) FROM {LOG} AS l WHERE {beyond(start, end)}"
-        f" AND relation <> {NOTHING} AND trx IN ({trxs}) GROUP BY trx"
-    )
+    named = f"{beyond(start, end)} AND l.relation <> {NOTHING} AND l.trx IN ({trxs})"
+    found = con.all(f"SELECT l.trx, min(l.seq), count(*) {of_log(con, named)} GROUP BY l.trx")
     out = dict(end.out) | {trx: first for trx, first, _ in found}
     rows = end.rows - sum(count for _, _, count in found)
     return position_of(upto.source, replace(end, rows=rows, out=tuple(sorted(out.items()))))

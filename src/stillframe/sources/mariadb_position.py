@@ -24,8 +24,9 @@ from dataclasses import dataclass, replace
 import pymysql
 
 from stillframe.errors import CaptureGap
-from stillframe.sources.mariadb_capture import LOG, NOTHING, SOURCE
-from stillframe.sources.mariadb_connect import DEADLOCK, LOCK_WAIT, Connection, error_number, transaction
+from stillframe.sources.mariadb_capture import NOTHING, SEQUENCE, SOURCE
+from stillframe.sources.mariadb_connect import Connection, locked, transaction
+from stillframe.sources.mariadb_segments import highest, of_log, segments
 
 _BUCKET = 1024
 _CHUNK = 500
@@ -99,9 +100,9 @@ def fix(source: str, snap: Connection, writer: Connection, *, fresh: bool = Fals
     """The position of the snapshot. One that has all rows of the newest before it and no more is that one,
     unless a `fresh` one is asked for."""
     base = settled(snap)
-    (high,) = snap.all(f"SELECT max(seq) FROM {LOG}")[0]
+    high = highest(snap)
     count, rows = snap.all(
-        f"SELECT count(*), coalesce(sum(relation <> {NOTHING}), 0) FROM {LOG} WHERE seq > {base.high}"
+        f"SELECT count(*), coalesce(sum(l.relation <> {NOTHING}), 0) {of_log(snap, f'l.seq > {base.high}')}"
     )[0]
     late = _of_transactions(snap, base)
     waiting = [known for known in base.out if known[0] not in late]
@@ -129,22 +130,32 @@ def _anchored(writer: Connection, mark: Mark) -> Mark:
 
 
 def write_anchor(writer: Connection) -> Anchor:
-    mark = secrets.randbits(62)
-    writer.run(f"INSERT INTO {LOG} (relation, sign, mark) VALUES ({NOTHING}, 0, {mark})")
-    ((number, trx),) = writer.all(f"SELECT seq, trx FROM {LOG} WHERE seq = LAST_INSERT_ID()")
+    """In the transaction at hand, if there is one."""
+    mark, segment = secrets.randbits(62), segments(writer)[0]
+    number = writer.value(f"SELECT NEXTVAL({SEQUENCE})")
+    writer.run(f"INSERT INTO {segment} (seq, relation, sign, mark) VALUES ({number}, {NOTHING}, 0, {mark})")
+    trx = writer.value(f"SELECT trx FROM {segment} WHERE seq = {number}")
     return Anchor(number, mark, trx)
+
+
+def anchor_at(con: Connection, number: int) -> Anchor | None:
+    for segment in con.remembered("segments", segments):
+        for mark, trx in con.all(
+            f"SELECT mark, trx FROM {segment} WHERE seq = {number} AND mark IS NOT NULL"
+        ):
+            return Anchor(number, mark, trx)
+    return None
 
 
 def _of_transactions(con: Connection, mark: Mark) -> dict[int, int]:
     """Which of the transactions a position leaves out have rows among its numbers now, and how many."""
     if not mark.out:
         return {}
-    return dict(
-        con.all(
-            f"SELECT trx, count(*) FROM {LOG} WHERE seq > {mark.floor} AND seq <= {mark.high}"
-            f" AND relation <> {NOTHING} AND trx IN ({_list(mark.trxs)}) GROUP BY trx"
-        )
+    known = (
+        f"l.seq > {mark.floor} AND l.seq <= {mark.high} AND l.relation <> {NOTHING}"
+        f" AND l.trx IN ({_list(mark.trxs)})"
     )
+    return dict(con.all(f"SELECT l.trx, count(*) {of_log(con, known)} GROUP BY l.trx"))
 
 
 class dirty:
@@ -172,9 +183,8 @@ def _unseen(source: str, snap: Connection, writer: Connection, low: int, high: i
     found: dict[int, int] = {}
     with dirty(writer):
         for condition in _conditions(gaps):
-            for trx, first in writer.all(
-                f"SELECT trx, min(seq) FROM {LOG} WHERE relation <> {NOTHING} AND ({condition}) GROUP BY trx"
-            ):
+            among = of_log(writer, f"l.relation <> {NOTHING} AND ({condition})")
+            for trx, first in writer.all(f"SELECT l.trx, min(l.seq) {among} GROUP BY l.trx"):
                 found[trx] = min(first, found.get(trx, first))
     return sorted(found.items())
 
@@ -182,8 +192,12 @@ def _unseen(source: str, snap: Connection, writer: Connection, low: int, high: i
 def _require_undeleted(source: str, snap: Connection, gaps: Sequence[Span]) -> None:
     """A row that somebody else deleted from the log is in the history the server keeps of it."""
     for condition in _conditions(gaps):
-        lost = snap.value(
-            f"SELECT count(*) FROM {LOG} FOR SYSTEM_TIME ALL WHERE relation <> {NOTHING} AND ({condition})"
+        lost = sum(
+            snap.value(
+                f"SELECT count(*) FROM {segment} FOR SYSTEM_TIME ALL AS l"
+                f" WHERE l.relation <> {NOTHING} AND ({condition})"
+            )
+            for segment in snap.remembered("segments", segments)
         )
         if lost:
             raise gap(source, f"{lost} log rows are missing", "they were deleted by another program")
@@ -191,12 +205,8 @@ def _require_undeleted(source: str, snap: Connection, gaps: Sequence[Span]) -> N
 
 def missing(con: Connection, low: int, high: int) -> list[Span]:
     """The numbers in [low, high] that no row has, as spans."""
-    counts = dict(
-        con.all(
-            f"SELECT seq DIV {_BUCKET}, count(*) FROM {LOG} WHERE seq BETWEEN {low} AND {high}"
-            f" GROUP BY seq DIV {_BUCKET}"
-        )
-    )
+    among = of_log(con, f"l.seq BETWEEN {low} AND {high}")
+    counts = dict(con.all(f"SELECT l.seq DIV {_BUCKET}, count(*) {among} GROUP BY l.seq DIV {_BUCKET}"))
     empty: list[Span] = []
     partly: list[Span] = []
     for bucket in range(low // _BUCKET, high // _BUCKET + 1):
@@ -205,7 +215,7 @@ def missing(con: Connection, low: int, high: int) -> list[Span]:
         if there < span[1] - span[0] + 1:
             (partly if there else empty).append(span)
     for condition, spans in zip(_conditions(partly), _chunks(partly), strict=True):
-        numbers = con.all(f"SELECT seq FROM {LOG} WHERE {condition} ORDER BY seq")
+        numbers = con.all(f"SELECT l.seq {of_log(con, condition)} ORDER BY l.seq")
         empty += _without_numbers(spans, [number for (number,) in numbers])
     return merged(empty)
 
@@ -252,26 +262,32 @@ def _common(left: Sequence[Span], right: Sequence[Span]) -> list[Span]:
 
 
 def _strike(writer: Connection, spans: Sequence[Span]) -> None:
-    """Each number has a row afterwards: one of ours, or one that its writer has put there by now."""
+    """Each number has a row afterwards: one of ours, or one that its writer has put there by now. Whoever
+    took one of these numbers writes to a segment that is there already."""
     numbers = [n for low, high in spans for n in range(low, high + 1)]
     if not numbers:
         return
+    writer.forget()
     writer.run("SET innodb_lock_wait_timeout = 0")
-    for start in range(0, len(numbers), _BUCKET):
-        left = numbers[start : start + _BUCKET]
-        while left:
-            rows = ", ".join(f"({n}, {NOTHING}, 0)" for n in left)
-            try:
-                writer.run(f"INSERT IGNORE INTO {LOG} (seq, relation, sign) VALUES {rows}")
-                break
-            except pymysql.err.MySQLError as error:
-                if error_number(error) not in (LOCK_WAIT, DEADLOCK):
-                    raise
-            with dirty(writer):
-                there = writer.all(f"SELECT seq FROM {LOG} WHERE seq IN ({_list(left)})")
-            taken = {number for (number,) in there}
-            left = [n for n in left if n not in taken]
+    for segment in writer.remembered("segments", segments):
+        for start in range(0, len(numbers), _BUCKET):
+            _strike_some(writer, segment, numbers[start : start + _BUCKET])
     writer.run("SET innodb_lock_wait_timeout = DEFAULT")
+
+
+def _strike_some(writer: Connection, segment: str, numbers: list[int]) -> None:
+    while numbers:
+        rows = ", ".join(f"({n}, {NOTHING}, 0)" for n in numbers)
+        try:
+            writer.run(f"INSERT IGNORE INTO {segment} (seq, relation, sign) VALUES {rows}")
+            return
+        except pymysql.err.MySQLError as error:
+            if not locked(error):
+                raise
+        with dirty(writer):
+            there = writer.all(f"SELECT seq FROM {segment} WHERE seq IN ({_list(numbers)})")
+        taken = {number for (number,) in there}
+        numbers = [n for n in numbers if n not in taken]
 
 
 def _chunks(spans: Sequence[Span]) -> list[Sequence[Span]]:
@@ -279,7 +295,7 @@ def _chunks(spans: Sequence[Span]) -> list[Sequence[Span]]:
 
 
 def _conditions(spans: Sequence[Span]) -> list[str]:
-    return [" OR ".join(f"seq BETWEEN {low} AND {high}" for low, high in chunk) for chunk in _chunks(spans)]
+    return [" OR ".join(f"l.seq BETWEEN {low} AND {high}" for low, high in chunk) for chunk in _chunks(spans)]
 
 
 def _list(numbers: Iterable[int]) -> str:

@@ -11,11 +11,13 @@ from typing import Any
 
 from stillframe.errors import SourceError
 from stillframe.sources.base import Range
-from stillframe.sources.mariadb_capture import LOG, value_name, values_name
+from stillframe.sources.mariadb_capture import value_name, values_name
 from stillframe.sources.mariadb_catalog import Table, TableColumn, quoted
+from stillframe.sources.mariadb_connect import Connection
 from stillframe.sources.mariadb_log import Captured
 from stillframe.sources.mariadb_position import Mark, gap
 from stillframe.sources.mariadb_read import KeySet, Query, between, selected
+from stillframe.sources.mariadb_segments import of_log
 
 
 def columns_of(source: str, table: Table, names: Sequence[str]) -> tuple[TableColumn, ...]:
@@ -44,12 +46,13 @@ def present(
     columns = columns_of(source, table, names)
     places = {c.name: f"r.{quoted(c.name)}" for c in table.columns}
     picked = ", ".join(selected(columns, [places[n] for n in names])) or "1"
-    where, parameters = _restricted(["TRUE"], places, keys, within)
+    where, parameters = _restricted(places, keys, within)
     sql = f"SELECT {picked} FROM {quoted(table.name)} AS r WHERE {where}"
     return Query(sql, parameters, table, columns, counted=False)
 
 
 def logged(
+    con: Connection,
     source: str,
     capture: Captured,
     names: Sequence[str],
@@ -71,18 +74,17 @@ def logged(
     picked = ", ".join(
         [*selected(columns, [places[n] for n in names]), count, *(["l.trx"] if tagged else [])]
     )
-    terms = [where, f"l.relation = {capture.id}", "l.sign <> 0"]
-    condition, parameters = _restricted(terms, places, keys, within)
-    sql = (
-        f"SELECT {picked} FROM {LOG} AS l STRAIGHT_JOIN {values_name(capture.id)} AS v ON v.seq = l.seq"
-        f" WHERE {condition} ORDER BY l.seq"
-    )
+    wanted = f"{where} AND l.relation = {capture.id} AND l.sign <> 0"
+    rows = of_log(con, wanted, f"STRAIGHT_JOIN {values_name(capture.id)} AS v ON v.seq = l.seq")
+    condition, parameters = _restricted(places, keys, within)
+    sql = f"SELECT {picked} {rows} AND {condition} ORDER BY l.seq"
     return Query(sql, parameters, capture.table, columns, counted=True, tagged=tagged)
 
 
 def _restricted(
-    terms: list[str], places: dict[str, str], keys: Sequence[KeySet], within: Range | None
+    places: dict[str, str], keys: Sequence[KeySet], within: Range | None
 ) -> tuple[str, tuple[Any, ...]]:
+    terms: list[str] = ["TRUE"]
     parameters: tuple[Any, ...] = ()
     for limit in keys:
         text, values = limit.condition(places[limit.column.name])

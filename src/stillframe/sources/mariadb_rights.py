@@ -9,7 +9,7 @@ from stillframe.sources.mariadb_connect import Connection, Server
 
 TRIGGER_RIGHTS = (
     *("SELECT", "INSERT", "UPDATE", "DELETE", "CREATE", "DROP", "ALTER", "TRIGGER"),
-    *("CREATE ROUTINE", "ALTER ROUTINE", "EXECUTE", "DELETE HISTORY"),
+    *("CREATE ROUTINE", "ALTER ROUTINE", "EXECUTE"),
 )
 _LOG_GAINS = (
     "every change, exactly, transaction by transaction in the order of their commits, at no cost to writers;"

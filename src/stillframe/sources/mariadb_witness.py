@@ -20,9 +20,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from stillframe.sources.mariadb_capture import BROKEN, LOG, WITNESSES, value_name, values_name
+from stillframe.sources.mariadb_capture import BROKEN, SOURCE, WITNESSES, value_name, values_name
 from stillframe.sources.mariadb_catalog import Table, TableColumn, quoted
 from stillframe.sources.mariadb_connect import Connection
+from stillframe.sources.mariadb_segments import of_log
 
 if TYPE_CHECKING:
     from stillframe.sources.mariadb_log import Captured
@@ -88,11 +89,8 @@ def appoint(writer: Connection, capture: Captured) -> None:
 
 def passed_by(snap: Connection, capture: Captured) -> str | None:
     """What shows that capture missed something up to this snapshot, None if nothing did."""
-    broken = snap.value(
-        f"SELECT 1 FROM {LOG} WHERE seq > {capture.verified.floor} AND relation = {capture.id}"
-        f" AND sign = {BROKEN} LIMIT 1"
-    )
-    if broken:
+    broken = f"l.seq > {capture.verified.floor} AND l.relation = {capture.id} AND l.sign = {BROKEN}"
+    if snap.value(f"SELECT 1 {of_log(snap, broken)} LIMIT 1"):
         return "a captured column was missing for a while"
     seen = _look(snap, capture)
     unsure = False
@@ -109,8 +107,12 @@ def passed_by(snap: Connection, capture: Captured) -> str | None:
     return None
 
 
-def logged_net(con: Connection, relation: int, upto: str = "") -> int:
-    return int(con.value(f"SELECT coalesce(sum(sign), 0) FROM {LOG} WHERE relation = {relation}{upto}"))
+def logged_net(con: Connection, relation: int, upto: int | None = None) -> int:
+    """By how much the logged rows of a relation, up to a number, add to its rows. Trimmed ones are counted
+    elsewhere."""
+    trimmed = con.value(f"SELECT trimmed FROM {SOURCE}")
+    known = f"l.seq > {trimmed} AND l.relation = {relation}" + (f" AND l.seq <= {upto}" if upto else "")
+    return int(con.value(f"SELECT coalesce(sum(l.sign), 0) {of_log(con, known)}"))
 
 
 def present(snap: Connection, capture: Captured) -> dict[str, list[int]]:

@@ -17,7 +17,6 @@ all the rest.
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from stillframe.sources.postgres_catalog import OWN_SCHEMA, Connection, Table, TableColumn, quoted
@@ -141,7 +140,7 @@ def removal(relation: int) -> list[str]:
 
 def installed_digest(con: Connection, table: Table, relation: int) -> str:
     """What of a table's capture is there now. Whatever is dropped, created again, replaced, or switched off
-    and on again since has another version; so has a table that gained or lost a partition."""
+    and on again since has another version."""
     (found,) = con.execute(
         "SELECT md5(concat("
         " (SELECT string_agg(concat_ws(' ', tgrelid, tgname, tgenabled, tgfoid, tgtype, xmin), ',' ORDER BY"
@@ -154,7 +153,7 @@ def installed_digest(con: Connection, table: Table, relation: int) -> str:
             f"{S}_",
             S,
             [f"{event}_{relation}" for event in _EVENTS],
-            json.dumps([table.parts, table.by_row, table.refusal]),
+            str(table.refusal),
         ),
     ).fetchone() or ("",)
     return str(found)
@@ -166,6 +165,7 @@ def shape(table: Table, columns: tuple[TableColumn, ...], added: dict[str, int])
         "table": table.oid,
         "columns": [[c.number, c.name, c.declared, c.version] for c in columns],
         "files": list(table.files),
+        "parts": [list(table.parts), table.by_row],
         "added": added,
     }
 

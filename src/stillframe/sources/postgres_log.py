@@ -37,6 +37,7 @@ from stillframe.sources.postgres_catalog import Connection, Table, read_tables, 
 from stillframe.sources.postgres_read import require_primary
 from stillframe.sources.postgres_snapshot import Mark, Snapshot
 
+TABLE_CHANGED, TABLE_TRUNCATED = "TABLE_CHANGED", "TRUNCATED"
 _RECENT = 10_000
 _MICROSECOND = "(extract(epoch FROM at) * 1000000)::bigint"
 
@@ -195,39 +196,46 @@ def captured(con: Connection, source: str, schema: str, relation: str) -> Captur
     table = read_tables(con, source, schema, [relation])[relation]
     shape = json.loads(text)
     if table.oid == shape["table"]:
-        _require_columns(source, table, shape)
+        _require_shape(source, table, shape)
     if table.refusal:
         raise gap(source, f"table {relation!r} cannot be captured any more", table.refusal)
     if table.oid != shape["table"] or installed_digest(con, table, number) != digest:
         raise gap(
             source,
             f"the capture triggers of table {relation!r} are not as they were installed",
-            "the table was dropped and created again, a partition came or went, or triggers were dropped or"
-            " switched off for a while",
+            "the table was dropped and created again, or triggers were dropped or switched off for a while",
         )
     return Captured(number, since, frozenset(c[0] for c in shape["columns"]), shape["added"], table)
 
 
-def _require_columns(source: str, table: Table, shape: Mapping[str, Any]) -> None:
+def _require_shape(source: str, table: Table, shape: Mapping[str, Any]) -> None:
+    """A table that was changed can be captured again, and views of it computed again."""
+
+    def changed(message: str, detail: str = "") -> CaptureGap:
+        return gap(source, message, detail, TABLE_CHANGED)
+
     present = {c.number: c for c in table.columns}
     for number, name, declared, _ in shape["columns"]:
         column = present.get(int(number))
         if column is None:
-            raise gap(source, f"column {name!r} of table {table.name!r} was dropped")
+            raise changed(f"column {name!r} of table {table.name!r} was dropped")
         if column.name != name:
-            raise gap(source, f"column {name!r} of table {table.name!r} was renamed to {column.name!r}")
+            raise changed(f"column {name!r} of table {table.name!r} was renamed to {column.name!r}")
         if column.declared != declared:
-            raise gap(
-                source,
+            raise changed(
                 f"column {name!r} of table {table.name!r} changed its type",
                 f"from {declared} to {column.declared}",
             )
-    changed = [c[1] for c in shape["columns"] if present[int(c[0])].version != c[3]]
-    if changed and list(table.files) != shape["files"]:
-        raise gap(
-            source,
+    altered = [c[1] for c in shape["columns"] if present[int(c[0])].version != c[3]]
+    if altered and list(table.files) != shape["files"]:
+        raise changed(
             f"table {table.name!r} was rewritten since capture was installed",
-            f"column {changed[0]!r} was altered, and the table has a new file",
+            f"column {altered[0]!r} was altered, and the table has a new file",
+        )
+    if table.refusal is None and [list(table.parts), table.by_row] != shape["parts"]:
+        raise changed(
+            f"table {table.name!r} is made up otherwise than when capture was installed",
+            "it gained or lost a partition, a parent or a subscription",
         )
 
 
@@ -246,9 +254,13 @@ def require_captured(con: Connection, source: str, schema: str, relation: str, a
             source,
             f"table {relation!r} was emptied by TRUNCATE",
             "in a transaction that could not see all its rows",
-            "TRUNCATED",
+            TABLE_TRUNCATED,
         )
-    raise gap(source, f"columns of table {relation!r} were dropped, renamed or retyped for a while")
+    raise gap(
+        source,
+        f"columns of table {relation!r} were dropped, renamed or retyped for a while",
+        code=TABLE_CHANGED,
+    )
 
 
 def require_consumer(con: Connection, source: str, schema: str, consumer: str) -> None:

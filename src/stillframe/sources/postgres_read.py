@@ -45,9 +45,15 @@ _SETTINGS = {
 
 
 def parts_of(source: str, url: str) -> dict[str, Any]:
-    """The connection's parameters. What is wrong with a url is not quoted: it may hold a password."""
+    """The connection's parameters. What is wrong with a url is not quoted: it may be a password, with
+    characters in it that end it early."""
     try:
-        return dict(conninfo_to_dict(url))
+        parts = dict(conninfo_to_dict(url))
+        ports = str(parts.get("port") or "5432").split(",")
+        if any("@" in str(parts.get(key) or "") for key in ("host", "dbname")) or not all(
+            port.isdigit() for port in ports
+        ):
+            raise psycopg.ProgrammingError
     except psycopg.ProgrammingError:
         raise SourceError(
             f"the url of source {source!r} cannot be read",
@@ -55,6 +61,7 @@ def parts_of(source: str, url: str) -> dict[str, Any]:
             " written as %40 and the like",
             code="BAD_URL",
         ) from None
+    return parts
 
 
 def place_of(parts: dict[str, Any]) -> str:
@@ -124,7 +131,7 @@ _CONNECTING = (
     ("password authentication failed|no password supplied|authentication failed", "LOGIN_REFUSED",
      "refuses the login", "check user and password in the url"),
     ("role .* does not exist", "LOGIN_REFUSED", "knows no such user", "check the user in the url"),
-    ("no pg_hba.conf entry|not permitted to log in|permission denied for database", "LOGIN_REFUSED",
+    ("pg_hba.conf|not permitted to log in|permission denied for database", "LOGIN_REFUSED",
      "does not let this account in", "ask the server's administrator for access"),
     ("database .* does not exist", "NO_DATABASE", "has no such database", "check the url of the source"),
     ("too many (clients|connections)|remaining connection slots", "TOO_MANY_CONNECTIONS",
@@ -329,17 +336,17 @@ class _Parser:
         name = f"column {column!r} of {source}.{query.table.name}"
         hint = "correct the value at the source, or leave the column out of the views"
         if place[2] is None:
-            return ValueMismatch(f"{name} holds what is not a {reading.type}", detail=text, hint=hint)
-        strings = {field: pa.string() for field in self._types}
-        row = self._read(lines, strings).slice(int(place[2]) - 1, 1).to_pylist()[0]
-        value = row[f"f{place[1]}"]
-        shown = list(row.values())[self._leading :]
-        where = _row_name(source, url, query.table, column, value) or _shortened(tuple(shown), 200)
-        return ValueMismatch(
-            f"{name} holds {_shortened(value)}, which is not a {reading.type}",
-            detail=f"in the row {where}",
-            hint=hint,
-        )
+            told = ValueMismatch(f"{name} holds what is not a {reading.type}", detail=text, hint=hint)
+        else:
+            strings = {field: pa.string() for field in self._types}
+            row = self._read(lines, strings).slice(int(place[2]) - 1, 1).to_pylist()[0]
+            value = row[f"f{place[1]}"]
+            shown = list(row.values())[self._leading :]
+            where = _row_name(source, url, query.table, column, value) or _shortened(tuple(shown), 200)
+            what = f"{name} holds {_shortened(value)}, which is not a {reading.type}"
+            told = ValueMismatch(what, detail=f"in the row {where}", hint=hint)
+        told.relation, told.column = query.table.name, column
+        return told
 
 
 def _shortened(value: object, limit: int = 80) -> str:

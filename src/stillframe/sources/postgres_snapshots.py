@@ -1,7 +1,9 @@
 """A PostgreSQL database of which snapshots are taken: nothing is installed, and the right to read is enough.
 
 The sign of its state is PostgreSQL's own snapshot. As long as no transaction ended, nothing that is visible
-changed; one that only reads has no number, and does not move it. A replica replays the same numbers.
+changed; one that only reads has no number, and does not move it. A replica shows no list of the transactions
+that run, so there it is how far the server's log was replayed. A server that was started anew, or recovered
+from a crash by itself, may count the same numbers again: so the sign has its start and its last checkpoint.
 """
 
 from __future__ import annotations
@@ -25,13 +27,13 @@ class PostgresSnapshotReader(PostgresTables):
             return {name: relation_of(_readable(table)) for name, table in tables.items()}
 
     def fingerprint(self, relations: Sequence[str]) -> str | None:
-        """With the server's identity and its timeline: a restored copy counts the same numbers again."""
         with reading(self.name, self.url) as con:
             row = con.execute(
-                "SELECT s.system_identifier, c.timeline_id, pg_current_snapshot()::text"
+                "SELECT s.system_identifier, c.timeline_id, c.checkpoint_lsn, pg_postmaster_start_time(),"
+                " pg_current_snapshot(), CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() END"
                 " FROM pg_control_system() AS s, pg_control_checkpoint() AS c"
             ).fetchone()
-        return None if row is None else ":".join(map(str, row))
+        return None if row is None else "/".join(map(str, row))
 
     def read(self, relations: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, pa.RecordBatch]]:
         """The tables are locked against being emptied or rewritten before the snapshot is taken: an older

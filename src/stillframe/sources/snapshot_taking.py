@@ -143,19 +143,6 @@ class Taking:
                 return {name: replace(part, unreadable=_told(bad[name])) for name, part in parts.items()}
 
 
-def holds(newest: Snapshot, described: Mapping[str, Relation], relations: Collection[str]) -> bool:
-    """Whether the snapshot has all columns of these relations, as they are now."""
-    for name in (relation for relation in relations if relation in described):
-        part = newest.parts.get(name)
-        if part is None:
-            return False
-        there = {column.name: column.type for column in part.relation.schema}
-        now = (column for column in described[name].schema if column.name not in part.unreadable)
-        if any(there.get(column.name) != column.type for column in now):
-            return False
-    return True
-
-
 def _same(newest: Snapshot, parts: Mapping[str, Part], wanted: Sequence[str]) -> bool:
     before = {name: newest.parts[name] for name in wanted if name in newest.parts}
     return parts.keys() == before.keys() and all(

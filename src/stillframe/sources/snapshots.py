@@ -33,7 +33,7 @@ from stillframe.sources.snapshot_log import gap as gap_of
 from stillframe.sources.snapshot_read import COUNTED_ROWS, PUSHABLE, key_ranges, net_rows, part_batches
 from stillframe.sources.snapshot_reader import Dated, Learning, SnapshotReader, Unstable, persistent
 from stillframe.sources.snapshot_store import Absent, Damaged, Part, Snapshot, State, Store
-from stillframe.sources.snapshot_taking import Taking, holds, reader_knowing
+from stillframe.sources.snapshot_taking import Taking, reader_knowing
 
 __all__ = ["Dated", "Learning", "SnapshotReader", "SnapshotSource", "Unstable"]
 
@@ -108,34 +108,36 @@ class SnapshotSource:
     # -- consumers
 
     def attach(self, consumer: str, relations: Sequence[str]) -> Position:
-        there = self.describe()
+        with self._store.exclusive(self.name, create=True):
+            try:
+                return self._attach(consumer, relations)
+            except BaseException:  # it is as if nobody had tried
+                kept = self._state_if_any()
+                if kept is None:
+                    self._store.remove()
+                else:
+                    self._store.sweep(kept)
+                raise
+
+    def _attach(self, consumer: str, relations: Sequence[str]) -> Position:
+        state = self._state_if_any() or State.new()
+        self._store.sweep(state)
+        known = state.consumers.get(consumer, {"position": None, "needs": []})
+        needs = sorted({*known["needs"], *relations})
+        # It is one of those who need, before it has a position.
+        entry = {"position": known["position"] or 0, "needs": needs, "heartbeat": _now()}
+        state.consumers[consumer] = entry
+        newest = Taking(self.inner, self._store, state).look()
         for relation in relations:
-            if relation not in there:
+            if relation not in state.described:
                 raise SourceError(
                     f"source {self.name!r} has no relation {relation!r}",
-                    detail=f"there are: {', '.join(there) or 'none'}",
+                    detail=f"there are: {', '.join(state.described) or 'none'}",
                     code="NO_RELATION",
                 )
-        with self._store.exclusive(self.name, create=True):
-            state = self._state_if_any() or State.new()
-            self._store.sweep(state)
-            known = state.consumers.get(consumer, {"position": None, "needs": []})
-            needs = sorted({*known["needs"], *relations})
-            # It is one of those who need, before it has a position.
-            entry = {"position": known["position"] or 0, "needs": needs, "heartbeat": _now()}
-            state.consumers[consumer] = entry
-            try:
-                taking = Taking(self.inner, self._store, state)
-                newest = taking.look()
-                if not holds(newest, there, needs):
-                    newest = taking.take()
-            except BaseException:
-                if not state.snapshots:
-                    self._store.remove()
-                raise
-            entry["position"] = entry["position"] or newest.number
-            self._store.write(state)
-            return _position(state, newest)
+        entry["position"] = entry["position"] or newest.number
+        self._store.write(state)
+        return _position(state, newest)
 
     def release(self, consumer: str, keep: Sequence[str]) -> None:
         if not keep:

@@ -15,6 +15,7 @@ from stillframe.sources.conformance import (
     evolving,
     extremes,
     gaps,
+    neighbours,
     reading,
     statements,
     transactions,
@@ -44,6 +45,7 @@ MODULES = (
     attaching,
     gaps,
     evolving,
+    neighbours,
 )
 ALL_CHECKS: tuple[Check, ...] = tuple(check for module in MODULES for check in module.CHECKS)
 CHECKS: tuple[Check, ...] = tuple(check for check in ALL_CHECKS if not check.long)

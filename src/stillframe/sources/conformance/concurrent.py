@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+import threading
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -238,6 +240,72 @@ def check_transactions_that_commit_late(world: World) -> None:
     later.close()
 
 
+@promise(Feature.OPEN_TOGETHER)
+def check_trimming_spares_what_commits_late(world: World) -> None:
+    """All that is confirmed is acknowledged, and what is open is not lost by that."""
+    at = follow(world, ITEMS)
+    other = at.source.attach("another", ["items"])
+    at.source.acknowledge("another", other)
+    late = world.writer()
+    late.begin()
+    late.execute(world.insert(ITEMS, (1, 1, "late"), (2, 2, "late")))
+    for i in range(3):
+        world.run(world.insert(ITEMS, (10 + i, i, "quick")), "UPDATE items SET n = n + 1 WHERE id >= 10")
+        at.step("quick transactions beside an open one")
+        at.source.acknowledge(ME, at.position)
+        at.source.acknowledge("another", at.position)
+    late.execute("UPDATE items SET n = 5 WHERE id = 2")
+    late.commit()
+    at.step("the commit of the open one")
+    at.source.acknowledge(ME, at.position)
+    world.run("DELETE FROM items")
+    at.step("a delete")
+    late.close()
+
+
+@promise()
+def check_several_consumers_at_once(world: World) -> None:
+    """Each goes its own pace, acknowledges, and adds up all changes; together they trim the log."""
+    seed = seed_of()
+    traffic = Traffic(world, seed)
+    traffic.prepare()
+    tables = traffic.relations
+    names = [table.name for table in tables]
+    consumers = [f"consumer {i}" for i in range(3)]
+    source = world.source()
+    begun = {consumer: source.attach(consumer, names) for consumer in consumers}
+    sums = {c: {t.name: state_of(source, t, begun[c]) for t in tables} for c in consumers}
+    ending = threading.Event()
+
+    def consume(consumer: str, pace: float) -> Position:
+        own, position = world.source(), begun[consumer]
+        while True:
+            last = ending.is_set()
+            upto = own.position(consumer, names)
+            for table in tables:
+                sums[consumer][table.name] += changes_of(own, table, position, upto)
+            own.acknowledge(consumer, upto)
+            position = upto
+            if last:
+                return position
+            ending.wait(pace)
+
+    with ThreadPoolExecutor(len(consumers)) as pool:
+        with traffic:
+            running = [pool.submit(consume, c, 0.05 + 0.1 * i) for i, c in enumerate(consumers)]
+            try:
+                traffic.wait_for(40)
+                traffic.finish()
+            finally:
+                ending.set()
+        for done in running:
+            done.result(timeout=120)
+    for table in tables:
+        truth = world.truth(table)
+        for consumer in consumers:
+            same(sums[consumer][table.name], truth, f"seed {seed}: {table.name} as {consumer} added it up")
+
+
 @promise(Feature.OPEN_TOGETHER, Feature.TRANSACTIONS)
 def check_late_transactions_are_told_once(world: World) -> None:
     at = follow(world, ITEMS)
@@ -318,6 +386,8 @@ CHECKS: tuple[Check, ...] = (
     check_positions_fixed_while_others_write,
     check_transactions_that_commit_late,
     check_late_transactions_are_told_once,
+    check_trimming_spares_what_commits_late,
+    check_several_consumers_at_once,
     check_transactions_follow_those_they_build_on,
     check_one_open_since_before_attach,
     check_many_positions_fixed_while_others_write,

@@ -122,7 +122,6 @@ def check_passwords_are_never_shown(world: World) -> None:
     for act in (
         unreachable.describe,
         lambda: unreachable.attach(ME, ["items"]),
-        unreachable.log_status,
         lambda: source.attach(ME, ["nowhere"]),
     ):
         said.append(raises("a source that cannot be used as asked", act))

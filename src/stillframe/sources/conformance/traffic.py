@@ -142,6 +142,10 @@ class Traffic:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.finish()
+
+    def finish(self) -> None:
+        """When it returns, nobody writes any more."""
         self._ending.set()
         for thread in self._threads:
             thread.join(120)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
+import pyarrow as pa
+
 from stillframe.algebra import types as t
+from stillframe.algebra.arrow import arrow_type
 from stillframe.algebra.bag import Bag
 from stillframe.algebra.types import Type
-from stillframe.sources.base import Relation
-from stillframe.sources.conformance.follow import ME, changes_of, raises, same, state_of
+from stillframe.sources.base import Keys, Relation, Source
+from stillframe.sources.conformance.follow import ME, bag, changes_of, raises, same, state_of
 from stillframe.sources.conformance.suite import Check, promise
 from stillframe.sources.conformance.world import INTEGER, TEXT, Feature, Table, TypeCase, World
 
@@ -112,6 +115,8 @@ def _values_go_through(world: World, cases: Sequence[TypeCase]) -> None:
     updated = source.position(ME, ["typed"])
     world.run("DELETE FROM typed")
     deleted = source.position(ME, ["typed"])
+    for i in range(rows):
+        world.run(_insert(cases, i, i))
     wrong: list[str] = []
     for (name, _), case in zip(columns, cases, strict=True):
         first = Bag.of((i, _value(case, i, rows)[1]) for i in range(rows))
@@ -130,7 +135,22 @@ def _values_go_through(world: World, cases: Sequence[TypeCase]) -> None:
                 same(act(), expected, f"{case.declared}, {what}")
             except Exception as error:
                 wrong.append(str(error))
-    _none(wrong)
+    _none([*wrong, *_not_found_by_key(source, table, cases, rows)])
+
+
+def _not_found_by_key(source: Source, table: Table, cases: Sequence[TypeCase], rows: int) -> Iterator[str]:
+    """Values of each type that can be looked up are found by what they are in Arrow."""
+    at = source.position(ME, ["typed"])
+    for (name, _), case in zip(table.columns[1:], cases, strict=True):
+        wanted = {i: v for i in range(rows) if (v := _value(case, i, rows)[1]) is not None and v == v}
+        if not source.pushable("typed", name):
+            continue
+        for keys in ([*wanted.values()], [*wanted.values()][:1]):
+            array = pa.array(keys, arrow_type(case.type))
+            found = bag(source.state("typed", ["id", name], at, keys=Keys(name, array)))
+            missing = [i for i, v in wanted.items() if v in keys and not found[(i, v)]]
+            if missing:
+                yield f"{case.declared}: rows {missing} are not found by {len(keys)} keys"
 
 
 def _value(case: TypeCase, place: int, rows: int) -> tuple[str, object]:

@@ -52,6 +52,13 @@ class Feature(StrEnum):
     RETYPE_COLUMN = "the type of a column can be changed"
     REFUSED_TYPES = "some types have no counterpart"
     READ_ONLY_ACCOUNT = "there are accounts that may only read"
+    OTHER_ACCOUNTS = "other accounts write, too"
+    SESSION_SETTINGS = "sessions have settings"
+    GENERATED_KEYS = "the database makes keys, and tells a writer the last one"
+    GENERATED_COLUMNS = "columns are computed from others"
+    OWN_TRIGGERS = "applications have triggers"
+    RESTART = "the server can be restarted"
+    CRASH = "the server can crash"
     SECRET = "accounts have passwords"
 
 
@@ -128,6 +135,9 @@ class World(ABC):
     refused_types: tuple[str, ...] = ()
     secret = ""
     ways_to_restore = 1
+    session_settings: tuple[tuple[str, ...], ...] = ()
+    generated_key = ""
+    last_key = ""
     pause = 0.01
 
     def __init__(self) -> None:
@@ -188,6 +198,10 @@ class World(ABC):
         """The statement by which an application says that its transaction is one of `parts` of `group`."""
         raise NotImplementedError
 
+    def copying_trigger(self, name: str) -> tuple[str, ...]:
+        """Statements that make a trigger: of each row inserted into items, it inserts one into entries."""
+        raise NotImplementedError
+
     def drop_column(self, table: str, column: str) -> tuple[str, ...]:
         return (f"ALTER TABLE {self.quoted(table)} DROP COLUMN {self.quoted(column)}",)
 
@@ -222,6 +236,17 @@ class World(ABC):
         raise NotImplementedError
 
     def restore(self, copy: object) -> None:
+        raise NotImplementedError
+
+    def other_writer(self, *tables: str) -> Writer:
+        """A connection of an account that may read and change these tables, and nothing else."""
+        raise NotImplementedError
+
+    def restart(self) -> None:
+        raise NotImplementedError
+
+    def crash(self) -> None:
+        """The server ends at once, and is started again."""
         raise NotImplementedError
 
     def read_only_source(self) -> Source:
