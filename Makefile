@@ -5,7 +5,7 @@ PY ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup java servers demo test test-on-sail test-on-spark test-long lint bench clean
+.PHONY: setup java servers demo test test-on-sail test-on-spark test-live test-long lint bench clean
 
 setup: $(VENV)/.ready java
 
@@ -29,12 +29,18 @@ lint: setup
 	$(BIN)/ruff format --check src tests benchmarks
 	$(BIN)/mypy
 
-# One engine to a process: everything on Sail, and at the same time what runs on an engine on Apache Spark.
+# One engine to a process. At the same time: everything on Sail, with the tests of live sources, which mostly wait,
+# beside the others; and what runs on an engine on Apache Spark.
+LIVE := tests/live tests/sources
+
 test: setup servers lint
-	@$(MAKE) --no-print-directory -j2 test-on-sail test-on-spark
+	@$(MAKE) --no-print-directory -j3 test-on-sail test-on-spark test-live
 
 test-on-sail:
-	$(BIN)/pytest -m 'not long' --durations=15 2>&1 | sed -u 's/^/sail   /'
+	$(BIN)/pytest -m 'not long' $(LIVE:%=--ignore=%) --durations=15 2>&1 | sed -u 's/^/sail   /'
+
+test-live:
+	$(BIN)/pytest -m 'not long' $(LIVE) --durations=25 2>&1 | sed -u 's/^/live   /'
 
 test-on-spark:
 	$(BIN)/pytest -m 'engine and not long' --engine=spark --durations=15 2>&1 | sed -u 's/^/spark  /'

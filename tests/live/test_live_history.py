@@ -24,7 +24,7 @@ from stillframe.consistency import Level
 from stillframe.runtime import Warehouse
 
 LONG = os.environ.get("STILLFRAME_LONG") == "1"
-SECONDS = 60.0 if LONG else 2.5
+SECONDS = 60.0 if LONG else 2.0
 PAUSE = 0.15
 PLACES = {"orders": "pg", "customers": "my", "rates": "lite"}
 KEYED = (
