@@ -9,6 +9,7 @@ from typing import Any
 
 from stillframe.algebra import Plan
 from stillframe.protocol import ALGORITHMS, JoinView, NotApplicable, Protocol, Setting, join_view, make
+from stillframe.sources.auto import AutoSource
 from stillframe.sources.base import Capture, Source
 from stillframe.sql import Reason, Refused
 
@@ -26,10 +27,12 @@ class Offer:
     capture: Capture
     transactional: bool
     commit_order: bool
+    may_log: bool = False  # whether its server's own log could be used instead
 
     @classmethod
     def of(cls, source: Source) -> Offer:
-        return cls(source.capture, source.transactional, source.commit_order)
+        ways = source.ways if isinstance(source, AutoSource) else {}
+        return cls(source.capture, source.transactional, source.commit_order, Capture.LOG in ways)
 
 
 UNREACHED = Offer(Capture.TRIGGERS, transactional=True, commit_order=False)
@@ -104,7 +107,7 @@ def _require_level(
             f"complete needs every source's transactions in the order of their commits, and source {source!r}"
             f" does not tell it ({_why_no_order(offers[source])})",
             f"ask for consistency = {reached!r}, the nearest level there is"
-            + (", or set capture: log for that source" if _may_log(offers[source]) else ""),
+            + (", or set capture: log for that source" if offers[source].may_log else ""),
         )
     raise _refused(
         name,
@@ -120,10 +123,6 @@ def _why_no_order(offer: Offer) -> str:
     if not offer.transactional:
         return "its triggers see no transaction boundaries"
     return "its triggers run before the commit"
-
-
-def _may_log(offer: Offer) -> bool:
-    return offer.capture is Capture.TRIGGERS and offer.transactional
 
 
 def _why_native(offers: Mapping[str, Offer]) -> str:

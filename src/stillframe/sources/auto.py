@@ -1,5 +1,5 @@
-"""`capture: auto`: the best way to capture that the account at hand may use, decided when the source is first
-needed, and kept.
+"""The ways to capture a source. With `capture: auto` it is the best that the account at hand may use, decided
+when the source is first needed, and kept.
 
 Triggers come first: they are exact, need no server setting, and lose nothing while nobody looks. A server's
 own log comes next, then comparing snapshots, which needs only the right to read.
@@ -25,15 +25,19 @@ class AutoSource:
     name: str
     ways: Mapping[Capture, Callable[[], Source]]
     memory: Path
+    asked: Capture | None = None  # not auto after all
 
     @property
     def address(self) -> str:
         return self.ways[Capture.TRIGGERS]().address
 
     def methods(self) -> tuple[Method, ...]:
-        return self.ways[Capture.TRIGGERS]().methods()
+        every = self.ways[Capture.TRIGGERS]().methods()
+        return tuple(method for method in every if method.capture in self.ways)
 
     def chosen(self) -> Source:
+        if self.asked is not None:
+            return self.ways[self.asked]()
         remembered = self._remembered()
         if remembered is None:
             usable = {method.capture for method in self.methods() if not method.missing}
@@ -44,7 +48,8 @@ class AutoSource:
         """What is installed stays the way this source is captured."""
         source = self.chosen()
         position = source.attach(consumer, relations)
-        self._remember(source.capture)
+        if self.asked is None:
+            self._remember(source.capture)
         return position
 
     def detach(self, consumer: str) -> None:

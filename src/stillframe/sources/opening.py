@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import cast
 
 from stillframe.errors import ProjectError
-from stillframe.sources.auto import PREFERRED, AutoSource
+from stillframe.sources.auto import AutoSource
 from stillframe.sources.base import Capture, Source
 from stillframe.sources.sqlite import SqliteSource
 
@@ -74,18 +74,13 @@ def _postgres(name: str, config: SourceConfig, base: Path, keep: Path) -> Source
 
         return PostgresSource(name, config.url, schema, limit)
 
-    def log() -> Source:
-        from stillframe.sources.postgres_decoding import PostgresLogSource
-
-        return PostgresLogSource(name, config.url, schema, limit)
-
     def snapshot() -> Source:
         from stillframe.sources.postgres_snapshots import PostgresSnapshotReader
         from stillframe.sources.snapshots import SnapshotSource
 
         return SnapshotSource(PostgresSnapshotReader(name, config.url, schema), keep / name, limit)
 
-    return _one_of(name, config, keep, triggers, log, snapshot)
+    return _one_of(name, config, keep, {Capture.TRIGGERS: triggers, Capture.SNAPSHOT: snapshot})
 
 
 def _mariadb(name: str, config: SourceConfig, base: Path, keep: Path) -> Source:
@@ -96,26 +91,27 @@ def _mariadb(name: str, config: SourceConfig, base: Path, keep: Path) -> Source:
 
         return MariadbSource(name, config.url, limit)
 
-    def log() -> Source:
-        from stillframe.sources.mariadb_binlog import MariadbLogSource
-
-        return MariadbLogSource(name, config.url, limit)
-
     def snapshot() -> Source:
         from stillframe.sources.mariadb_snapshots import MariadbSnapshotReader
         from stillframe.sources.snapshots import SnapshotSource
 
         return SnapshotSource(MariadbSnapshotReader(name, config.url), keep / name, limit)
 
-    return _one_of(name, config, keep, triggers, log, snapshot)
+    return _one_of(name, config, keep, {Capture.TRIGGERS: triggers, Capture.SNAPSHOT: snapshot})
 
 
-def _one_of(name: str, config: SourceConfig, keep: Path, *makers: Callable[[], Source]) -> Source:
-    """The way to capture that is asked for; `makers` in the order triggers, log, snapshot."""
-    ways = dict(zip(PREFERRED, makers, strict=True))
-    if config.capture != AUTO:
-        return ways[Capture(config.capture)]()
-    return cast(Source, AutoSource(name, ways, keep / name / "capture.json"))
+def _one_of(
+    name: str, config: SourceConfig, keep: Path, ways: Mapping[Capture, Callable[[], Source]]
+) -> Source:
+    """The way to capture that is asked for."""
+    asked = None if config.capture == AUTO else Capture(config.capture)
+    if asked is not None and asked not in ways:
+        raise ProjectError(
+            f"source {name!r} cannot be captured by {asked}",
+            detail="this version has no such capture for its kind of database",
+            hint=f"use capture: {' or '.join([AUTO, *ways])}",
+        )
+    return cast(Source, AutoSource(name, ways, keep / name / "capture.json", asked))
 
 
 def _files(name: str, config: SourceConfig, base: Path, keep: Path) -> Source:
