@@ -49,9 +49,10 @@ test-long: setup servers lint
 	STILLFRAME_LONG=1 $(BIN)/pytest --durations=30
 	STILLFRAME_LONG=1 $(BIN)/pytest -m engine --engine=spark --durations=30
 
-bench: setup
+bench: setup servers
 	$(BIN)/python -m benchmarks.refresh
 	$(BIN)/python -m benchmarks.explore
+	$(BIN)/python -m benchmarks.capture_cost
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import random
+from itertools import pairwise
 from typing import Any
 
 import pymysql
@@ -14,6 +15,7 @@ from mariadb_world import ME, World, bag, rows, run
 import servers
 from stillframe.algebra.bag import Bag
 from stillframe.errors import CaptureGap
+from stillframe.sources import mariadb_trim
 from stillframe.sources.mariadb_connect import Connection, begin_snapshot, server_of
 from stillframe.sources.mariadb_position import (
     _common,
@@ -137,12 +139,14 @@ def test_the_numbers_of_in_flight_rows_can_be_lost_before_they_are_written(world
     """A number is taken, and not written yet, when a position is fixed: the writer takes another one, which
     is above the position."""
     world.run("INSERT INTO t VALUES (10, 0)")
-    ((taken,),) = rows(world.con, "SELECT max(seq) + 1 FROM _stillframe_log")
-    world.run(f"ALTER TABLE _stillframe_log AUTO_INCREMENT = {taken + 1}")
+    ((taken,),) = rows(world.con, "SELECT NEXTVAL(_stillframe_sequence)")
     world.run("INSERT INTO t VALUES (11, 0)")
     world.follow()
     assert rows(world.con, f"SELECT relation FROM _stillframe_log WHERE seq = {taken}") == [(0,)]
-    world.run(f"SET insert_id = {taken}", "INSERT INTO t VALUES (12, 0)")
+    world.run(f"ALTER SEQUENCE _stillframe_sequence RESTART {taken}", "INSERT INTO t VALUES (12, 0)")
+    assert rows(world.con, "SELECT max(seq) > %s FROM _stillframe_log WHERE relation = 1", (taken + 1,)) == [
+        (1,)
+    ]
     assert world.follow() == Bag({(12, 0): 1})
 
 
@@ -190,6 +194,78 @@ def test_a_copy_that_lacks_only_one_that_committed_late(mariadb_server: servers.
     )
     with pytest.raises(CaptureGap, match="restored from an older copy"):
         world.source.check(world.position, [])
+
+
+@pytest.fixture
+def short_segments(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mariadb_trim, "SEGMENT_ROWS", 20)
+
+
+def segments(world: World) -> list[str]:
+    names = rows(world.con, "SHOW TABLES LIKE '\\_stillframe\\_log%'")
+    return [name for (name,) in names]
+
+
+def test_the_log_goes_on_in_new_segments(world: World, short_segments: None) -> None:
+    seen = set()
+    for i in range(60):
+        world.run(f"INSERT INTO t VALUES ({i + 10}, 0)", f"UPDATE t SET n = 1 WHERE id = {i + 8}")
+        if i % 5 == 0:
+            in_flight(world, f"INSERT INTO t VALUES ({i + 500}, 0)").rollback()
+        world.follow()
+        if i % 3 == 0:
+            world.source.acknowledge(ME, world.position)
+        seen |= set(segments(world))
+        assert len(segments(world)) <= 2
+    assert len(seen) > 3
+    assert len(rows(world.con, f"SELECT seq FROM {segments(world)[-1]}")) < 80
+
+
+def test_segments_beside_a_slow_consumer_and_one_in_flight(world: World, short_segments: None) -> None:
+    """Whoever still needs an older segment has it, and all of it."""
+    start = world.source.attach("slow", ["t"])
+    states = [(start, world.rows)]
+    flying = in_flight(world, "INSERT INTO t VALUES (1000, 0)")
+    for i in range(40):
+        world.run(f"INSERT INTO t VALUES ({i + 10}, 0)")
+        if i == 20:
+            flying.commit()
+            flying = in_flight(world, "INSERT INTO t VALUES (1001, 0)")
+        world.follow()
+        world.source.acknowledge(ME, world.position)
+        states.append((world.position, world.rows))
+        if i in (15, 30):
+            world.source.acknowledge("slow", states[i - 10][0])
+            states = states[i - 10 :] if i == 15 else states
+    flying.commit()
+    world.follow()
+    for (before, old), (after, new) in pairwise(states[-8:]):
+        assert world.state(before) == old and old + world.change(before, after) == new
+    world.source.acknowledge("slow", world.position)
+    world.source.acknowledge(ME, world.position)
+    world.run("INSERT INTO t VALUES (2000, 0)")
+    world.follow()
+    world.source.acknowledge(ME, world.position)
+    world.source.acknowledge("slow", world.position)
+    assert len(segments(world)) == 1
+
+
+def test_a_segment_begun_and_not_yet_written_to(world: World, short_segments: None) -> None:
+    """As after a kill between the two steps."""
+    world.run("CREATE TABLE _stillframe_log_2 LIKE _stillframe_log")
+    world.run("INSERT INTO t VALUES (10, 0)")
+    in_flight(world, "INSERT INTO t VALUES (11, 0)").rollback()
+    world.run("INSERT INTO t VALUES (12, 0)")
+    assert world.follow() == Bag({(10, 0): 1, (12, 0): 1})
+    world.source.acknowledge(ME, world.position)
+    world.run("INSERT INTO t VALUES (13, 0)")
+    assert rows(world.con, "SELECT count(*) FROM _stillframe_log_2 WHERE relation = 1") == [(1,)]
+    world.follow()
+    world.source.acknowledge(ME, world.position)
+    world.run("INSERT INTO t VALUES (14, 0)")
+    world.follow()
+    world.source.acknowledge(ME, world.position)
+    assert segments(world) == ["_stillframe_log_2"]
 
 
 def test_a_source_is_a_value(world: World) -> None:

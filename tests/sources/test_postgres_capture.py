@@ -444,6 +444,25 @@ def test_writers_with_other_rights_and_another_search_path(server: servers.Postg
     assert world.follow()
 
 
+def test_writers_see_nothing_of_capture(server: servers.PostgresServer) -> None:
+    """Neither in the numbers they were given, nor where they publish all their tables."""
+    world = World(server, "t", "CREATE TABLE t (id serial PRIMARY KEY, n int)")
+    world.run("CREATE PUBLICATION everything FOR ALL TABLES")
+    world.run("INSERT INTO t (n) VALUES (7)", "UPDATE t SET n = 8")
+    assert world.con.execute("SELECT lastval(), currval('t_id_seq')").fetchone() == (1, 1)
+    world.run("INSERT INTO _stillframe.global (id, parts) VALUES ('g', 1)")
+    assert world.con.execute("SELECT lastval()").fetchone() == (1,)
+    assert world.follow() == Bag({(1, 8): 1})
+    world.s.acknowledge(ME, world.position)
+    world.run("TRUNCATE t")
+    assert world.follow() == Bag({(1, 8): -1})
+    world.s.acknowledge(ME, world.position)
+    world.s.attach(ME, ["t"])
+    world.s.beat(ME)
+    assert world.s.log_status().rows == 1
+    world.s.detach(ME)
+
+
 def test_logical_replication_fires_row_triggers_only(server: servers.PostgresServer) -> None:
     """A table that a subscription writes to is captured row by row."""
     publisher = World(server, "t", KEYED, FILL, "CREATE PUBLICATION p FOR TABLE t")

@@ -118,21 +118,22 @@ class Fixing:
         self._leave_out(stood)
 
     def _stood(self) -> dict[str, tuple[Position, list[str]]]:
-        """For each source, the oldest state of it that a view which goes on shows, and the tables read."""
-        found: dict[str, tuple[Position, list[str]]] = {}
+        """For each source of the session, the oldest state of it that the last frame shows of any view, also
+        of one that begins anew; else where capture began: all up to there is shown. And the tables read."""
+        tables: dict[str, set[str]] = {}
         for view in self.views.values():
-            former = self._former(view.name)
-            if former is None or self.begins(view):
-                continue
-            after = positions_of(former)
-            for source, tables in by_source(view.relations).items():
-                if source in self.broken or source not in after:
-                    continue
-                since, names = found.get(source, (after[source], []))
-                oldest = min(since, after[source], key=lambda position: position.sequence)
-                found[source] = (oldest, sorted({*names, *tables}))
-        # What begins shows everything up to where capture began.
-        return {**{s: b for s, b in self.began.items() if s not in self.broken}, **found}
+            for source, names in by_source(view.relations).items():
+                if source not in self.broken:
+                    tables.setdefault(source, set()).update(names)
+        shown = [positions_of(state) for state in (self.previous.views.values() if self.previous else ())]
+        found = {}
+        for source, read in tables.items():
+            known = [positions[source] for positions in shown if source in positions]
+            if known:
+                found[source] = (min(known, key=lambda position: position.sequence), sorted(read))
+            elif source in self.began:
+                found[source] = (self.began[source][0], sorted(read))
+        return found
 
     def _leave_out(self, stood: Mapping[str, tuple[Position, list[str]]]) -> None:
         """Cut the vector so that it splits no global transaction, and remember those of which a part was

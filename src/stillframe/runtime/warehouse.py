@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from stillframe.engine import ENGINE_LOST, NO_ENGINE, Engine, adopt, engine_errors, open_engine
+from stillframe.engine import Engine, adopt, engine_errors, open_engine
 from stillframe.errors import Busy, LakeError, ProjectError, SourceError, StillframeError
 from stillframe.lake import Lake
 from stillframe.lake.frame import Frame, ViewState
@@ -24,16 +24,16 @@ from stillframe.runtime.catalog import Reached, reach, reached_or_remembered, st
 from stillframe.runtime.checking import check_views, unpublished, writer_for
 from stillframe.runtime.choosing import UNREACHED, Offer
 from stillframe.runtime.config import SCHEMAS, Project, bare_project, load_project
-from stillframe.runtime.definitions import Definitions, View, read_texts, resolve_all, unknown_view
+from stillframe.runtime.definitions import Definitions, read_texts, resolve_all, unknown_view
 from stillframe.runtime.explain import explain, survey
-from stillframe.runtime.fixing import begins
-from stillframe.runtime.loading import Loaded, Loader
+from stillframe.runtime.loading import Loader
+from stillframe.runtime.loads import Loads
 from stillframe.runtime.loop import Watch, run
 from stillframe.runtime.metrics import Metrics
 from stillframe.runtime.outcome import Observer, Result, unobserved
 from stillframe.runtime.session import Session
 from stillframe.runtime.settle import due, settle
-from stillframe.runtime.status import log_positions, source_status, view_status
+from stillframe.runtime.status import source_status, view_status
 from stillframe.runtime.verify import FRAME_EXPIRED, Verification, VerifiedFrames, Verifier
 from stillframe.sources import open_source
 from stillframe.sources.base import Relation, Source
@@ -81,12 +81,11 @@ class Warehouse:
         self._watch = Watch()
         self._verified = VerifiedFrames(project.warehouse)
         self._definitions: tuple[object, Definitions] | None = None
-        self._loaded: dict[str, Loaded] = {}
-        self._load_failed: dict[str, tuple[StillframeError, object]] = {}
         self.sources: dict[str, Source] = {
             source: open_source(source, config, base=project.root, keep=project.warehouse / "snapshots")
             for source, config in project.sources.items()
         }
+        self._loads = Loads(self._loader, self.sources)
         _refuse_twins(self.sources)
         self._lake = _lake_at(project.warehouse)
 
@@ -239,23 +238,23 @@ class Warehouse:
         load that runs, they are left out until it is done."""
         self._lake_if_there(create=True)
         if not beside:
-            self.load_due(views, full=full)
+            self.load_due(views, full=full, again=True)
         with self.lake.exclusive(wait):
             session = self._session()
             session.recover()
-            loader, out = self._loader(), self._left_out() if beside else frozenset()
+            out = self.loading() if beside else frozenset()
             names = views or None
             if out:
                 names = [name for name in session.definitions.views if name not in out]
-            failed = {name: error for name, (error, _) in self._load_failed.items()}
             result = session.run(
-                names, full=full, loaded=self._loaded, kept=loader.kept(), failed=failed, if_new=beside
+                names,
+                full=full,
+                loaded=self._loads.ready,
+                kept=self._loader().kept(),
+                failed=self._loads.failed,
+                if_new=beside,
             )
-        for name in set(self._loaded) & set(result.outcomes):
-            if result.outcomes[name].mode not in ("held", "stopped"):
-                del self._loaded[name]
-        with suppress(StillframeError):
-            loader.keep_only({*self._loaded, *(view.name for view in self._beginning())})
+        self._loads.shown(result.outcomes, self.definitions(), self._newest())
         self._watch.tried()
         return result
 
@@ -270,60 +269,13 @@ class Warehouse:
             project.load_chunk,
         )
 
-    def _beginning(self, views: Sequence[str] = (), *, full: bool = False) -> list[View]:
-        """The views to be computed anew that are worth a load."""
-        definitions, frame = self.definitions(), self._newest()
-        loader = self._loader()
-        return [
-            view
-            for view in definitions.views.values()
-            if (not views or view.name in definitions.closure(views))
-            and not view.upstream
-            and view.policy != "full"
-            and ((full and view.name in (views or definitions.views)) or begins(view, _state_in(frame, view)))
-            and loader.large(view)
-        ]
-
     def loading(self) -> frozenset[str]:
-        """The views that are not to be shown before they are loaded."""
-        return frozenset(view.name for view in self._beginning() if self._to_be_loaded(view))
+        """Views that are not shown before they, or views they read, are loaded."""
+        return self._loads.waiting(self.definitions(), self._newest())
 
-    def _to_be_loaded(self, view: View) -> bool:
-        """One that failed is tried again when its text or its sources are not what they were."""
-        if view.name in self._loaded and self._loaded[view.name].fits(view):
-            return False
-        failed = self._load_failed.get(view.name)
-        return failed is None or failed[1] != self._load_key(view)
-
-    def _load_key(self, view: View) -> object:
-        return (view.text.select, log_positions(self.sources, view.sources))
-
-    def _left_out(self) -> frozenset[str]:
-        """Views that wait for a load: those being loaded, and those that read them."""
-        loading, definitions = self.loading(), self.definitions()
-        return frozenset(
-            name for name in definitions.views if not loading.isdisjoint(definitions.closure([name]))
-        )
-
-    def load_due(self, views: Sequence[str] = (), *, full: bool = False) -> None:
-        """Load what begins and is large. Nothing is locked: other sessions go on meanwhile. One that cannot
-        be loaded is stopped by the next session, and holds back no other."""
-        for view in self._beginning(views, full=full):
-            if not self._to_be_loaded(view):
-                continue
-            key = self._load_key(view)
-            try:
-                self._loaded[view.name] = self._loader().load(view)
-                self._load_failed.pop(view.name, None)
-            except StillframeError as error:
-                if error.code in (ENGINE_LOST, NO_ENGINE):
-                    raise
-                self._load_failed[view.name] = (error, key)
-            except OSError as error:
-                failure = LakeError(
-                    f"view {view.name} cannot be loaded", detail=str(error), code="LOAD_FAILED"
-                )
-                self._load_failed[view.name] = (failure, key)
+    def load_due(self, views: Sequence[str] = (), *, full: bool = False, again: bool = False) -> None:
+        """Load views that begin and are large, beside whatever else goes on."""
+        self._loads.load(self.definitions(), self._newest(), views, full=full, again=again)
 
     def refresh(self, *views: str, full: bool = False, settle: bool = False) -> Frame:
         """Bring all views (or the named ones and what they read) to the sources' present state, as the
@@ -350,7 +302,7 @@ class Warehouse:
 
     def moved(self) -> bool:
         """Whether a session now could show something the newest frame does not."""
-        return self._watch.has_work(self._newest(), self.definitions(), self.sources, self._left_out())
+        return self._watch.has_work(self._newest(), self.definitions(), self.sources, self.loading())
 
     def run(
         self,
@@ -604,7 +556,3 @@ def _refuse_twins(sources: Mapping[str, Source]) -> None:
 
 
 __all__ = ["Busy", "Warehouse", "open_project"]
-
-
-def _state_in(frame: Frame | None, view: View) -> ViewState | None:
-    return frame.views.get(view.name) if frame else None

@@ -23,6 +23,7 @@ from stillframe.errors import ProjectError, SourceError
 
 CONNECT_SECONDS = 10
 LOCK_SECONDS = 30.0
+CHANGED_DEFINITION = (1412,)
 LOCK_WAIT, DEADLOCK, STATEMENT_TIMEOUT = 1205, 1213, 1969
 _ACCESS = (1044, 1142, 1143, 1227, 1370, 1419, 1410)
 _T = TypeVar("_T")
@@ -258,7 +259,7 @@ def error_number(error: pymysql.err.MySQLError) -> int:
 def redefined(error: pymysql.err.MySQLError) -> bool:
     """A table was defined anew since the snapshot began, or a segment of the log was dropped."""
     number = error_number(error)
-    return number == 1412 or (number == 1146 and "._stillframe_log" in str(error).replace("`", ""))
+    return number in CHANGED_DEFINITION or (number == 1146 and "._stillframe_log" in str(error).replace("`", ""))
 
 
 def locked(error: pymysql.err.MySQLError) -> bool:

@@ -200,10 +200,10 @@ class PostgresSource(PostgresTables):
             marks = [Mark.parse(text) for (text,) in rows.fetchall()]
             seen = common(mark.snapshot for mark in marks)
             # The newest row in each position that may still be asked for is one of these, or not in `seen`.
-            kept = ", ".join(["0", *(str(mark.seq) for mark in marks)])
+            kept = ", ".join(f"'{mark.lsn}'" for mark in marks)
             gone = con.execute(
-                f"DELETE FROM {LOG} WHERE {seen.condition('xid')} AND seq <> ALL (ARRAY[{kept}]::bigint[])"
-                f" AND seq <> (SELECT max(seq) FROM {LOG} WHERE {seen.condition('xid')})"
+                f"DELETE FROM {LOG} WHERE {seen.condition('xid')} AND lsn <> ALL (ARRAY[{kept}]::pg_lsn[])"
+                f" AND lsn <> (SELECT max(lsn) FROM {LOG} WHERE {seen.condition('xid')})"
             )
             if gone.rowcount:
                 con.execute(f"UPDATE {SOURCE} SET trimmed = %s", (str(Snapshot.parse(trimmed) | seen),))

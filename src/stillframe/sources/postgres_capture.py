@@ -3,8 +3,9 @@
 Each change is logged as whole rows: −OLD for a delete, +NEW for an insert, both for an update, in the
 writer's own transaction. Laws the rest of this source builds on:
 
-- `seq` comes from one sequence that hands out numbers one by one. A transaction that changes a row after
-  another did waits for the other's end, so all its later numbers are above all of the other's.
+- `lsn` is where the server's own log stood. A transaction that changes a row after another did waits for the
+  other's commit, which that log has by then: so its last place is above all of the other's. (A sequence would
+  do as well, but a writer's `lastval()` would be ours.)
 - `xid` names the top-level transaction, also from inside a savepoint.
 - Capture never makes a writer fail. A function whose static SQL would not fit the table any more (a column
   dropped, renamed or retyped) asks the row first: it logs a *reload*, from which on the log says nothing.
@@ -24,16 +25,15 @@ from stillframe.sources.postgres_catalog import OWN_SCHEMA, Connection, Table, T
 FORMAT = 1
 S = OWN_SCHEMA
 SOURCE, RELATIONS, CONSUMERS, NEEDS = f"{S}.source", f"{S}.relations", f"{S}.consumers", f"{S}.needs"
-LOG, GLOBAL, RELOADS, SEQUENCE = f"{S}.log", f"{S}.global", f"{S}.reloads", f"{S}.seq"
+LOG, GLOBAL, RELOADS = f"{S}.log", f"{S}.global", f"{S}.reloads"
 
 TRUNCATED = "truncated"
 CHANGED = "changed"
 
 FOUNDATION = (
     f"CREATE SCHEMA {S}",
-    f"CREATE SEQUENCE {SEQUENCE}",
     # `trimmed` holds the transactions whose log rows may be gone.
-    f"CREATE TABLE {SOURCE} (identity text NOT NULL, system bigint NOT NULL, database bigint NOT NULL,"
+    f"CREATE TABLE {SOURCE} (identity text PRIMARY KEY, system bigint NOT NULL, database bigint NOT NULL,"
     " format int NOT NULL, trimmed text NOT NULL)",
     f"CREATE TABLE {RELATIONS} (id int PRIMARY KEY, schema text NOT NULL, name text NOT NULL,"
     " since bigint NOT NULL, shape text NOT NULL, digest text NOT NULL, UNIQUE (schema, name))",
@@ -43,15 +43,16 @@ FOUNDATION = (
     f"CREATE TABLE {NEEDS} (consumer text, schema text, relation text,"
     " PRIMARY KEY (consumer, schema, relation))",
     # Every log inherits from this one, so that they can be asked as one. It holds the rows of no relation.
-    f"CREATE TABLE {LOG} (seq bigint NOT NULL DEFAULT nextval('{SEQUENCE}'),"
+    f"CREATE TABLE {LOG} (lsn pg_lsn NOT NULL DEFAULT pg_current_wal_insert_lsn(),"
     " xid bigint NOT NULL DEFAULT (pg_current_xact_id()::text)::bigint, sign smallint,"
     " at timestamptz NOT NULL DEFAULT clock_timestamp())",
     # Where an application says that its transaction is a part of a global one.
     f"CREATE TABLE {GLOBAL} (id text NOT NULL CHECK (id <> ''), parts int NOT NULL CHECK (parts > 0))"
     f" INHERITS ({LOG})",
     f"CREATE TABLE {RELOADS} (relation int NOT NULL, reason text NOT NULL) INHERITS ({LOG})",
+    # Rows of tables without a key can be deleted, also where all tables are published.
+    *(f"ALTER TABLE {table} REPLICA IDENTITY FULL" for table in (LOG, GLOBAL, RELOADS)),
     f"GRANT USAGE ON SCHEMA {S} TO PUBLIC",
-    f"GRANT USAGE ON SEQUENCE {SEQUENCE} TO PUBLIC",
     f"GRANT INSERT (id, parts) ON {GLOBAL} TO PUBLIC",
 )
 
@@ -71,7 +72,8 @@ def log_table(relation: int, columns: tuple[TableColumn, ...]) -> list[str]:
     return [
         f"CREATE TABLE {name} ({values}) INHERITS ({LOG})"
         " WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 5000)",
-        f"CREATE INDEX ON {name} USING brin (xid, seq) WITH (pages_per_range = 16, autosummarize = on)",
+        f"ALTER TABLE {name} REPLICA IDENTITY FULL",
+        f"CREATE INDEX ON {name} USING brin (xid, lsn) WITH (pages_per_range = 16, autosummarize = on)",
     ]
 
 

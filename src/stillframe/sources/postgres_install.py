@@ -75,7 +75,7 @@ class Installer:
             self._capturable(con, relation)
         here = self._founded(con)
         con.execute(f"INSERT INTO {LOG} SELECT WHERE NOT EXISTS (SELECT FROM {LOG})")
-        mark = Mark(here.snapshot, 0, 0, here.timeline)
+        mark = Mark(here.snapshot, "0/0", 0, 0, here.timeline)
         con.execute(
             f"INSERT INTO {CONSUMERS} AS c VALUES (%s, %s, %s, %s, %s, %s) ON CONFLICT (name, schema)"
             " DO UPDATE SET position = coalesce(c.position, excluded.position),"

@@ -27,7 +27,6 @@ from stillframe.sources.postgres_capture import (
     LOG,
     RELATIONS,
     RELOADS,
-    SEQUENCE,
     SOURCE,
     TRUNCATED,
     installed_digest,
@@ -35,10 +34,10 @@ from stillframe.sources.postgres_capture import (
 )
 from stillframe.sources.postgres_catalog import Connection, Table, read_tables, table_names
 from stillframe.sources.postgres_read import require_primary
-from stillframe.sources.postgres_snapshot import Mark, Snapshot
+from stillframe.sources.postgres_snapshot import Mark, Snapshot, lsn_text
 
 TABLE_CHANGED, TABLE_TRUNCATED = "TABLE_CHANGED", "TRUNCATED"
-_RECENT = 10_000
+_RECENT = 16 << 20  # bytes of the server's log
 _MICROSECOND = "(extract(epoch FROM at) * 1000000)::bigint"
 
 
@@ -134,14 +133,15 @@ def required(con: Connection, source: str) -> Installed:
 
 
 def _anchored(con: Connection, source: str, snapshot: Snapshot, timeline: str) -> Mark:
-    (last,) = con.execute(f"SELECT last_value FROM {SEQUENCE}").fetchone() or (0,)
-    for low in (last - _RECENT, -1):
+    (end,) = con.execute("SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint").fetchone() or (0,)
+    for low in (max(0, end - _RECENT), 0):
         row = con.execute(
-            f"SELECT seq, {_MICROSECOND} FROM {LOG} WHERE seq > {low} AND {snapshot.condition('xid')}"
-            " ORDER BY seq DESC LIMIT 1"
+            f"SELECT lsn::text, xid, {_MICROSECOND} FROM {LOG} WHERE lsn > '{lsn_text(low)}'"
+            f" AND {snapshot.condition('xid')} ORDER BY lsn DESC, xid DESC LIMIT 1"
         ).fetchone()
         if row is not None:
-            return Mark(snapshot, row[0], row[1], timeline)
+            lsn, xid, at = row
+            return Mark(snapshot, lsn, xid, at, timeline)
     raise gap(source, "the log is empty, and capture always keeps one row: it was trimmed by someone else")
 
 
@@ -172,12 +172,12 @@ def require_anchor(con: Connection, source: str, here: Installed, position: Posi
             "the log was trimmed too far",
             f"position {position.sequence}, trimmed up to {here.trimmed.size}",
         )
-    row = con.execute(f"SELECT {_MICROSECOND} FROM {LOG} WHERE seq = {mark.seq}").fetchone()
-    if row is None or row[0] != mark.at:
+    rows = con.execute(f"SELECT xid, {_MICROSECOND} FROM {LOG} WHERE lsn = '{mark.lsn}'").fetchall()
+    if (mark.xid, mark.at) not in rows:
         raise gap(
             source,
             "the database was restored from an older copy and written to since, or log rows were removed",
-            f"log row {mark.seq} is {'not there' if row is None else 'another one'}",
+            f"log row {mark.lsn} is {'another one' if rows else 'not there'}",
         )
     return mark
 
@@ -304,17 +304,17 @@ def transactions(
     between = interval(after, upto)
     names = {capture.id: name for name, capture in found.items()}
     rows: dict[int, dict[str, int]] = {}
-    last: dict[int, int] = {}
-    for number, log, count, seq in con.execute(
-        f"SELECT xid, substring(c.relname, '^log_(\\d+)$')::int, count(*), max(seq) FROM {LOG} AS l"
-        f" JOIN pg_class AS c ON c.oid = l.tableoid WHERE {between} GROUP BY 1, 2"
+    last: dict[int, tuple[int, int]] = {}
+    for number, log, count, lsn in con.execute(
+        f"SELECT xid, substring(c.relname, '^log_(\\d+)$')::int, count(*), (max(lsn) - '0/0')::bigint"
+        f" FROM {LOG} AS l JOIN pg_class AS c ON c.oid = l.tableoid WHERE {between} GROUP BY 1, 2"
     ):
-        last[number] = max(seq, last.get(number, 0))
+        last[number] = max((lsn, number), last.get(number, (0, 0)))
         if log in names:
             rows.setdefault(number, {})[names[log]] = count
     groups: dict[int, tuple[str, int]] = {}
     for number, group, parts in con.execute(
-        f"SELECT xid, id, parts FROM {GLOBAL} WHERE {between} ORDER BY seq"
+        f"SELECT xid, id, parts FROM {GLOBAL} WHERE {between} ORDER BY lsn"
     ):
         groups.setdefault(number, (group, parts))
     listed = sorted(rows.keys() | groups.keys(), key=last.__getitem__)

@@ -73,6 +73,11 @@ class Snapshot:
 NOTHING = Snapshot(0)
 
 
+def lsn_text(place: int) -> str:
+    """A place in the server's log, as PostgreSQL writes it."""
+    return f"{place >> 32:X}/{place & 0xFFFFFFFF:X}"
+
+
 def common(snapshots: Iterable[Snapshot]) -> Snapshot:
     """What all of them hold; there must be one."""
     return reduce(lambda a, b: a & b, snapshots)
@@ -80,21 +85,22 @@ def common(snapshots: Iterable[Snapshot]) -> Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What a position is known by: the snapshot, the newest log row in it (its number, and the microsecond
-    it was written in), and the timeline of the server's log."""
+    """What a position is known by: the snapshot, the newest log row in it (its place, its transaction, and
+    the microsecond it was written in), and the timeline of the server's log."""
 
     snapshot: Snapshot
-    seq: int
+    lsn: str
+    xid: int
     at: int
     timeline: str
 
     @classmethod
     def parse(cls, text: str) -> Mark:
-        snapshot, seq, at, timeline = text.split("|")
-        return cls(Snapshot.parse(snapshot), int(seq), int(at), timeline)
+        snapshot, lsn, xid, at, timeline = text.split("|")
+        return cls(Snapshot.parse(snapshot), lsn, int(xid), int(at), timeline)
 
     def __str__(self) -> str:
-        return f"{self.snapshot}|{self.seq}|{self.at}|{self.timeline}"
+        return f"{self.snapshot}|{self.lsn}|{self.xid}|{self.at}|{self.timeline}"
 
     def position(self, identity: str) -> Position:
         return Position(identity, self.snapshot.size, str(self))
