@@ -397,3 +397,29 @@ def test_a_log_trimmed_while_a_load_begins(shop: Shop) -> None:
         t.start()
         t.join()
         assert not err, str(err[0])
+
+
+@pytest.mark.parametrize("algorithm", ["tid", "t-strobe"])
+@pytest.mark.parametrize("how", ["everything", "one view", "a new view"])
+def test_a_part_shown_by_a_view_that_begins_again_is_not_missing(
+    shop: Shop, algorithm: str, how: str
+) -> None:
+    two(shop)
+    text = VA.format(alg(algorithm)) + VB.format(alg(algorithm))
+    shop.views(text)
+    with shop.open() as w:
+        w.refresh()
+        shop.write("b", mark("g"), "INSERT INTO t VALUES (1, 1)")
+        w.refresh()
+        if how == "a new view":
+            shop.views(text + "CREATE MATERIALIZED VIEW n AS SELECT v FROM b.t;")
+            w.refresh()
+        else:
+            w.refresh(*(["vb"] if how == "one view" else []), full=True)
+        shop.write("a", mark("g"), "INSERT INTO r VALUES (1, 1)")
+        shop.write("a", "INSERT INTO r VALUES (2, 2)")
+        w.maintain()
+        w.maintain()
+        assert all(v.ok for v in w.verify_all().values())
+        assert rows(w, "va") == Counter({(1, 1): 1, (2, 2): 1})
+        assert rows(w, "vb") == Counter({(1, 1): 1})

@@ -67,7 +67,7 @@ class ExportsWorld(SqliteWorld):
     long_text = "string"
     binary = "binary"
     affinity: ClassVar[dict[str, str]] = {"bigint": "integer", "string": "text"}
-    pause = 0.6  # an export is not replaced at every moment
+    pause = 1.5  # an export is not replaced at every moment
     suffix = ""
 
     def __init__(self, folder: Path) -> None:
