@@ -26,6 +26,7 @@ FORMAT = 1
 S = OWN_SCHEMA
 SOURCE, RELATIONS, CONSUMERS, NEEDS = f"{S}.source", f"{S}.relations", f"{S}.consumers", f"{S}.needs"
 LOG, GLOBAL, RELOADS = f"{S}.log", f"{S}.global", f"{S}.reloads"
+SLOTS, PUBLISHED, IDENTITIES = f"{S}.slots", f"{S}.published", f"{S}.identities"
 
 TRUNCATED = "truncated"
 CHANGED = "changed"
@@ -42,6 +43,12 @@ FOUNDATION = (
     " registered text NOT NULL, PRIMARY KEY (name, schema))",
     f"CREATE TABLE {NEEDS} (consumer text, schema text, relation text,"
     " PRIMARY KEY (consumer, schema, relation))",
+    # The same for consumers of the server's own log; `identities` are those that tables had before.
+    f"CREATE TABLE {SLOTS} (slot text PRIMARY KEY, consumer text NOT NULL, schema text NOT NULL,"
+    " position bigint, mark text, heartbeat text NOT NULL, registered text NOT NULL)",
+    f"CREATE TABLE {PUBLISHED} (slot text, relation text, since bigint NOT NULL, shape text NOT NULL,"
+    " digest text NOT NULL, PRIMARY KEY (slot, relation))",
+    f"CREATE TABLE {IDENTITIES} (part bigint PRIMARY KEY, identity text NOT NULL)",
     # Every log inherits from this one, so that they can be asked as one. It holds the rows of no relation.
     f"CREATE TABLE {LOG} (lsn pg_lsn NOT NULL DEFAULT pg_current_wal_insert_lsn(),"
     " xid bigint NOT NULL DEFAULT (pg_current_xact_id()::text)::bigint, sign smallint,"
