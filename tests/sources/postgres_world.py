@@ -15,6 +15,7 @@ import servers
 from stillframe.algebra.bag import Bag
 from stillframe.sources import Position
 from stillframe.sources.postgres import PostgresSource
+from stillframe.sources.postgres_decoding import PostgresLogSource
 
 ME = "warehouse"
 _numbers = count(1)
@@ -90,7 +91,7 @@ class Database:
     def url(self, user: str = "postgres", password: str = "") -> str:
         return self.server.url(self.name, user, password)
 
-    def source(self, limit: int | None = None, schema: str = "public") -> PostgresSource:
+    def source(self, limit: int | None = None, schema: str = "public") -> Any:
         return PostgresSource("s", self.url(), schema, limit)
 
     def dump(self) -> str:
@@ -146,6 +147,13 @@ class World(Database):
 
     def state(self, at: Position) -> Bag:
         return bag(self.s.state(self.table, self.columns, at))
+
+
+class LogWorld(World):
+    """The same, captured from the server's log."""
+
+    def source(self, limit: int | None = None, schema: str = "public") -> Any:
+        return PostgresLogSource("s", self.url(), schema, limit)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from mariadb_world import ME, World, account, rows, run
 import servers
 from stillframe.algebra.bag import Bag
 from stillframe.errors import CaptureGap, SourceError
-from stillframe.sources import mariadb_connect
+from stillframe.sources import mariadb_connect, mariadb_install
 from stillframe.sources.mariadb import MariadbSource
 
 TABLES = (
@@ -157,7 +157,7 @@ def test_others_write_while_attach_waits(world: World) -> None:
 
 
 def test_a_table_that_stays_locked(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mariadb_connect.retried, "__kwdefaults__", {"seconds": 1.5})
+    monkeypatch.setattr(mariadb_install.define, "__defaults__", (1.5,))
     slow = world.connect()
     run(slow, "BEGIN", "INSERT INTO t VALUES (50, 'slow')")
     with pytest.raises(SourceError) as locked:

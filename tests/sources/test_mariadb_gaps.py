@@ -295,7 +295,7 @@ def test_tables_without_transactions_are_refused(mariadb_server: servers.Mariadb
 
 def test_a_read_that_a_truncation_overtakes_begins_again(world: World) -> None:
     """A snapshot begun before cannot read the table any more (error 1412); one begun after sees the gap."""
-    from stillframe.sources import mariadb as module
+    from stillframe.sources import mariadb_common as module
 
     original, happened = module.begin_snapshot, []
 

@@ -23,6 +23,7 @@ UNNEEDED = frozenset(
     {
         Feature.LOGGED,
         Feature.TRANSACTIONS,
+        Feature.ANY_CUT,
         Feature.MARKS,
         Feature.DROP_CAPTURE,
         Feature.DISABLE_CAPTURE,

@@ -15,26 +15,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
-from itertools import pairwise
-from typing import TypeVar
 
 import pyarrow as pa
 
+from stillframe.errors import CaptureGap
 from stillframe.sources import mariadb_install as install
 from stillframe.sources import mariadb_log as log
-from stillframe.sources import mariadb_rights as rights
 from stillframe.sources.base import (
     Capture,
     Committed,
     Consumer,
     Keys,
     LogStatus,
-    Method,
     Position,
     Range,
-    Relation,
 )
 from stillframe.sources.mariadb_capture import (
     CONSUMERS,
@@ -44,46 +40,24 @@ from stillframe.sources.mariadb_catalog import (
     OWN_PREFIX,
     Table,
     quoted,
-    read_tables,
-    relation_of,
-    table_names,
 )
+from stillframe.sources.mariadb_common import MariadbDatabase
 from stillframe.sources.mariadb_connect import (
     Connection,
-    Server,
-    begin_snapshot,
     connected,
-    explained,
-    redefined,
-    retried,
-    server_of,
     snapshot,
 )
 from stillframe.sources.mariadb_position import Mark, beyond, fix, settled, write_anchor
 from stillframe.sources.mariadb_queries import columns_of, logged, present
-from stillframe.sources.mariadb_read import KeySet, Query, batches, cuts, pushable
+from stillframe.sources.mariadb_read import KeySet, Query, batches
 from stillframe.sources.mariadb_trim import trim
 from stillframe.sources.mariadb_witness import Verified, appoint, parts
 
-_T = TypeVar("_T")
-
 
 @dataclass(frozen=True)
-class MariadbSource:
+class MariadbSource(MariadbDatabase):
     """`capture_limit` bounds the log in rows: when it is longer, consumers further behind than that are
     dropped, and meet CAPTURE_GAP when they come back. None: the log waits for everyone."""
-
-    name: str
-    url: str = field(repr=False)
-    capture_limit: int | None = None
-
-    @property
-    def server(self) -> Server:
-        return server_of(self.name, self.url)
-
-    @property
-    def address(self) -> str:
-        return self.server.address
 
     @property
     def capture(self) -> Capture:
@@ -97,15 +71,6 @@ class MariadbSource:
     def commit_order(self) -> bool:
         return False
 
-    def methods(self) -> tuple[Method, ...]:
-        with connected(self.name, self.server) as con:
-            return rights.methods(con, self.server)
-
-    def describe(self) -> dict[str, Relation]:
-        with connected(self.name, self.server) as con:
-            tables = read_tables(con, table_names(con))
-            return {name: relation_of(tables[name]) for name in sorted(tables)}
-
     def attach(self, consumer: str, relations: Sequence[str]) -> Position:
         with connected(self.name, self.server) as con, install.alone(con, self.name, self.server.database):
             tables = install.capturable(con, self.name, relations)
@@ -118,6 +83,7 @@ class MariadbSource:
 
     def _attached(self, con: Connection, consumer: str, tables: dict[str, Table]) -> Position:
         identity = install.found(con)
+        self._mend(con)
         standing = {r: self._standing(r) for r in tables}
         numbers = {r: install.install(con, tables[r]) for r, there in standing.items() if there is None}
         wider = {
@@ -137,6 +103,14 @@ class MariadbSource:
                 install.go_on(con, there, columns, marker)
         install.register(con, consumer, list(tables), mark)
         return log.position_of(identity, mark)
+
+    def _mend(self, con: Connection) -> None:
+        """A log that others deleted rows from has a gap for every relation, and goes on from here."""
+        try:
+            self._read(lambda snap: fix(self.name, snap, con))
+        except CaptureGap as lost:
+            install.declare_fault(con, lost)
+            self._read(lambda snap: fix(self.name, snap, con, fresh=True, damaged=True))
 
     def _standing(self, relation: str) -> log.Captured | None:
         return self._read(lambda snap: install.standing(snap, self.name, relation))
@@ -262,24 +236,6 @@ class MariadbSource:
             for query in queries:
                 yield from batches(snap, self.name, query)
 
-    def ranges(self, relation: str, rows: int) -> tuple[Range, ...]:
-        with snapshot(self.name, self.server) as snap:
-            table = self._table(snap, relation)
-            key = table.identity()
-            if not key or not key[0].reading.exact or key[0].reading.type.name == "DATE":
-                return ()
-            bounds = [None, *cuts(snap, table.name, key[0].name, rows), None]
-            return tuple(Range(key[0].name, *pair) for pair in pairwise(bounds))
-
-    def pushable(self, relation: str, column: str) -> bool:
-        with connected(self.name, self.server) as con:
-            (found,) = columns_of(self.name, self._table(con, relation), [column])
-            return pushable(found.reading)
-
-    def rows(self, relation: str) -> int:
-        with snapshot(self.name, self.server) as snap:
-            return int(snap.value(f"SELECT count(*) FROM {quoted(self._table(snap, relation).name)}"))
-
     def behind(self, relations: Sequence[str], after: Position) -> int:
         return self._read(lambda snap: log.missing(snap, self.name, after, relations)[0])
 
@@ -334,51 +290,3 @@ class MariadbSource:
                 )
             ]
             return LogStatus(rows, int(size), settled(snap).high, tuple(consumers))
-
-    def _read(self, work: Callable[[Connection], _T], before: Callable[[], None] | None = None) -> _T:
-        """What `work` finds in one snapshot; another one if a table it reads was defined anew meanwhile."""
-
-        def attempt() -> _T:
-            if before:
-                before()
-            con = Connection(self.server)
-            try:
-                begin_snapshot(con)
-                return work(con)
-            finally:
-                con.close()
-
-        with explained(self.name, self.server):
-            return retried(attempt, when=redefined)
-
-    def _opened(
-        self,
-        stack: ExitStack,
-        prepare: Callable[[Connection], _T],
-        before: Callable[[Connection], None] | None = None,
-    ) -> tuple[Connection, _T]:
-        """A snapshot to go on reading from, and what was prepared in it. A table it has read once cannot be
-        defined anew until it ends."""
-        stack.enter_context(explained(self.name, self.server))
-
-        def attempt() -> tuple[Connection, _T]:
-            con = Connection(self.server)
-            try:
-                if before:
-                    before(con)
-                begin_snapshot(con)
-                prepared = prepare(con)
-            except BaseException:
-                con.close()
-                raise
-            return con, prepared
-
-        con, prepared = retried(attempt, when=redefined)
-        stack.callback(con.close)
-        return con, prepared
-
-    def _table(self, con: Connection, relation: str) -> Table:
-        table = read_tables(con, [relation]).get(relation)
-        if table is None or relation.lower().startswith(OWN_PREFIX):
-            raise install.no_relation(self.name, relation, table_names(con))
-        return table

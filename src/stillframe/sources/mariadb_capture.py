@@ -66,7 +66,7 @@ FOUNDATION = (
     f" PRIMARY KEY (consumer, relation)) {_InnoDB}",
     f"CREATE SEQUENCE IF NOT EXISTS {SEQUENCE} START WITH 1 INCREMENT BY 1 MINVALUE 1 CACHE 1000",
     # Where an application says that it writes a part of something global: id, and number of parts.
-    f"CREATE TABLE IF NOT EXISTS {GLOBAL} (seq BIGINT UNSIGNED NOT NULL DEFAULT 0 PRIMARY KEY,"
+    f"CREATE TABLE IF NOT EXISTS {GLOBAL} (seq BIGINT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY,"
     f" id VARCHAR(255) NOT NULL, parts INT NOT NULL) {_InnoDB}",
 )
 
@@ -84,16 +84,16 @@ def segment_table(name: str) -> str:
 
 def numbering(segment: str) -> str:
     """The procedure that logs a change in that table, and leaves its number in LAST_INSERT_ID()."""
-    insert = f"INSERT INTO {segment} (seq, relation, sign) VALUES (n, of_relation, of_sign)"
+    number = f"LAST_INSERT_ID(NEXTVAL({SEQUENCE}))"
+    insert = f"INSERT INTO {segment} (seq, relation, sign) VALUES ({number}, of_relation, of_sign)"
     again = (
         "BEGIN DECLARE struck BOOLEAN DEFAULT TRUE; WHILE struck DO BEGIN"
         " DECLARE CONTINUE HANDLER FOR 1062 SET struck = TRUE;"
-        f" SET struck = FALSE; SET n = NEXTVAL({SEQUENCE}); {insert}; END; END WHILE; END"
+        f" SET struck = FALSE; {insert}; END; END WHILE; END"
     )
     return (
         f"CREATE OR REPLACE PROCEDURE {NUMBER} (of_relation INT, of_sign TINYINT) MODIFIES SQL DATA"
-        f" BEGIN DECLARE n BIGINT UNSIGNED DEFAULT NEXTVAL({SEQUENCE});"
-        f" DECLARE CONTINUE HANDLER FOR 1062 {again}; {insert}; DO LAST_INSERT_ID(n); END"
+        f" BEGIN DECLARE CONTINUE HANDLER FOR 1062 {again}; {insert}; END"
     )
 
 

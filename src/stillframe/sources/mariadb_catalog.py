@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from stillframe.algebra import types as t
@@ -60,6 +60,7 @@ class Table:
     primary: bool
     partitions: tuple[str, ...]
     refusal: tuple[str, str] | None
+    versioned: bool = False
 
     def column(self, name: str) -> TableColumn | None:
         return next((c for c in self.columns if c.name == name), None)
@@ -87,13 +88,15 @@ def read_tables(con: Connection, names: list[str]) -> dict[str, Table]:
     if not names:
         return {}
     among, parameters = f"({', '.join(['%s'] * len(names))})", tuple(names)
-    engines = dict(
-        con.all(
-            "SELECT TABLE_NAME, ENGINE FROM information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE()"
-            f" AND TABLE_TYPE IN ('BASE TABLE', 'SYSTEM VERSIONED') AND TABLE_NAME IN {among}",
+    engines = {
+        name: (engine, kind)
+        for name, engine, kind in con.all(
+            "SELECT TABLE_NAME, ENGINE, TABLE_TYPE FROM information_schema.TABLES"
+            " WHERE TABLE_SCHEMA = DATABASE() AND TABLE_TYPE IN ('BASE TABLE', 'SYSTEM VERSIONED')"
+            f" AND TABLE_NAME IN {among}",
             parameters,
         )
-    )
+    }
     described = con.all(
         "SELECT TABLE_NAME, COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, IS_NULLABLE, CHARACTER_SET_NAME,"
         " COLLATION_NAME, GENERATION_EXPRESSION, EXTRA FROM information_schema.COLUMNS"
@@ -116,16 +119,19 @@ def read_tables(con: Connection, names: list[str]) -> dict[str, Table]:
         keys[name][index].append(column)
     parts: dict[str, list[str]] = defaultdict(list)
     for name, part in con.all(
-        "SELECT TABLE_NAME, PARTITION_NAME FROM information_schema.PARTITIONS"
-        " WHERE TABLE_SCHEMA = DATABASE() AND PARTITION_NAME IS NOT NULL AND SUBPARTITION_NAME IS NULL"
+        "SELECT DISTINCT TABLE_NAME, PARTITION_NAME FROM information_schema.PARTITIONS"
+        " WHERE TABLE_SCHEMA = DATABASE() AND PARTITION_NAME IS NOT NULL"
         f" AND TABLE_NAME IN {among} ORDER BY TABLE_NAME, PARTITION_ORDINAL_POSITION",
         parameters,
     ):
         parts[name].append(part)
     cascades = _cascades(con, among, parameters)
     return {
-        name: _table(name, engine, columns[name], keys[name], tuple(parts[name]), cascades.get(name, []))
-        for name, engine in engines.items()
+        name: replace(
+            _table(name, engine, columns[name], keys[name], tuple(parts[name]), cascades.get(name, [])),
+            versioned=kind == "SYSTEM VERSIONED",
+        )
+        for name, (engine, kind) in engines.items()
     }
 
 

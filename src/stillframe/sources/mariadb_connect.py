@@ -259,7 +259,8 @@ def error_number(error: pymysql.err.MySQLError) -> int:
 def redefined(error: pymysql.err.MySQLError) -> bool:
     """A table was defined anew since the snapshot began, or a segment of the log was dropped."""
     number = error_number(error)
-    return number in CHANGED_DEFINITION or (number == 1146 and "._stillframe_log" in str(error).replace("`", ""))
+    dropped = number == 1146 and "._stillframe_log" in str(error).replace("`", "")
+    return dropped or number in CHANGED_DEFINITION
 
 
 def locked(error: pymysql.err.MySQLError) -> bool:

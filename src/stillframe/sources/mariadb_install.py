@@ -12,6 +12,7 @@ for a second at most, and tries again.
 from __future__ import annotations
 
 import hashlib
+import json
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -52,6 +53,7 @@ from stillframe.sources.mariadb_connect import (
     transaction,
 )
 from stillframe.sources.mariadb_position import Mark, write_anchor
+from stillframe.sources.mariadb_queries import no_relation
 from stillframe.sources.mariadb_segments import name_of
 from stillframe.sources.mariadb_witness import Verified, logged_net
 
@@ -110,7 +112,7 @@ def found(con: Connection) -> str:
         define(con, statement)
     new_segment(con, 1)
     con.run(f"INSERT INTO {SOURCE} (id, format) VALUES (1, {FORMAT})")
-    con.run(f"INSERT INTO {GLOBAL} (seq, id, parts) VALUES (0, '', 0)")
+    con.run(f"INSERT IGNORE INTO {GLOBAL} (seq, id, parts) VALUES (0, '', 0)")
     define(con, numbering(name_of(1)))
     define(con, MARKING)
     identity = str(uuid.uuid4())
@@ -190,15 +192,6 @@ def capturable(con: Connection, source: str, relations: Sequence[str]) -> dict[s
                 code=refusal[0],
             )
     return {relation: tables[relation] for relation in relations}
-
-
-def no_relation(source: str, relation: str, names: Sequence[str]) -> SourceError:
-    return SourceError(
-        f"source {source!r} has no table {relation!r}",
-        detail=f"there are: {', '.join(names) or 'none'}",
-        hint="views and sequences are not relations",
-        code="NO_RELATION",
-    )
 
 
 def standing(con: Connection, source: str, relation: str) -> log.Captured | None:
@@ -312,6 +305,13 @@ def register(con: Connection, consumer: str, relations: Sequence[str], mark: Mar
         )
         for relation in relations:
             con.run(f"INSERT IGNORE INTO {NEEDS} VALUES (%s, %s)", (consumer, relation))
+
+
+def declare_fault(con: Connection, error: CaptureGap, relation: int | None = None) -> None:
+    """The relation, or every one, has a gap that stays until its capture is installed anew."""
+    fault = json.dumps([error.message.partition(": ")[2], error.detail, error.code])
+    which = "" if relation is None else f" WHERE id = {relation}"
+    con.run(f"UPDATE {RELATIONS} SET fault = %s{which}", (fault,))
 
 
 def tidy(con: Connection) -> None:

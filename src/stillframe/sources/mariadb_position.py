@@ -96,9 +96,12 @@ def settled(con: Connection) -> Mark:
     return Mark.from_text(con.value(f"SELECT settled FROM {SOURCE}"))
 
 
-def fix(source: str, snap: Connection, writer: Connection, *, fresh: bool = False) -> Mark:
+def fix(
+    source: str, snap: Connection, writer: Connection, *, fresh: bool = False, damaged: bool = False
+) -> Mark:
     """The position of the snapshot. One that has all rows of the newest before it and no more is that one,
-    unless a `fresh` one is asked for."""
+    unless a `fresh` one is asked for. A gap if others deleted rows of the log, unless it is known to be
+    `damaged`."""
     base = settled(snap)
     high = highest(snap)
     count, rows = snap.all(
@@ -114,7 +117,10 @@ def fix(source: str, snap: Connection, writer: Connection, *, fresh: bool = Fals
         return base
     out = dict(waiting)
     if count < high - base.high:
-        for trx, first in _unseen(source, snap, writer, base.high + 1, high):
+        gaps = missing(snap, base.high + 1, high)
+        if not damaged:
+            _require_undeleted(source, snap, gaps)
+        for trx, first in _unseen(writer, gaps):
             out[trx] = min(first, out.get(trx, first))
     total = base.rows + int(rows) + sum(late.values())
     return _anchored(writer, Mark(high, total, tuple(sorted(out.items())), base.anchor))
@@ -130,10 +136,13 @@ def _anchored(writer: Connection, mark: Mark) -> Mark:
 
 
 def write_anchor(writer: Connection) -> Anchor:
-    """In the transaction at hand, if there is one."""
+    """In the transaction at hand, if there is one. A number that is struck out meanwhile is not used."""
     mark, segment = secrets.randbits(62), segments(writer)[0]
-    number = writer.value(f"SELECT NEXTVAL({SEQUENCE})")
-    writer.run(f"INSERT INTO {segment} (seq, relation, sign, mark) VALUES ({number}, {NOTHING}, 0, {mark})")
+    number, written = 0, 0
+    while not written:
+        number = writer.value(f"SELECT NEXTVAL({SEQUENCE})")
+        row = f"({number}, {NOTHING}, 0, {mark})"
+        written = writer.run(f"INSERT IGNORE INTO {segment} (seq, relation, sign, mark) VALUES {row}")
     trx = writer.value(f"SELECT trx FROM {segment} WHERE seq = {number}")
     return Anchor(number, mark, trx)
 
@@ -172,13 +181,11 @@ class dirty:
             self.con.run("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
 
 
-def _unseen(source: str, snap: Connection, writer: Connection, low: int, high: int) -> list[tuple[int, int]]:
-    """The transactions that have numbers in [low, high] which the snapshot does not show. Afterwards nobody
-    but them has any, or ever will."""
-    gaps = missing(snap, low, high)
-    _require_undeleted(source, snap, gaps)
+def _unseen(writer: Connection, gaps: Sequence[Span]) -> list[tuple[int, int]]:
+    """The transactions that have numbers which a snapshot does not show. Afterwards nobody but them has any,
+    or ever will."""
     with dirty(writer):
-        nowhere = _common(gaps, missing(writer, low, high))
+        nowhere = _common(gaps, missing(writer, gaps[0][0], gaps[-1][1])) if gaps else []
     _strike(writer, nowhere)
     found: dict[int, int] = {}
     with dirty(writer):

@@ -20,6 +20,15 @@ from stillframe.sources.mariadb_read import KeySet, Query, between, selected
 from stillframe.sources.mariadb_segments import of_log
 
 
+def no_relation(source: str, relation: str, names: Sequence[str]) -> SourceError:
+    return SourceError(
+        f"source {source!r} has no table {relation!r}",
+        detail=f"there are: {', '.join(names) or 'none'}",
+        hint="views and sequences are not relations",
+        code="NO_RELATION",
+    )
+
+
 def columns_of(source: str, table: Table, names: Sequence[str]) -> tuple[TableColumn, ...]:
     found = []
     for name in names:

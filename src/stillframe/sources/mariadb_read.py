@@ -7,6 +7,7 @@ long. A batch ends after so many rows or so many bytes, so memory is bounded how
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -174,7 +175,8 @@ class KeySet:
             self._send(con)
 
     def _send(self, con: Connection) -> None:
-        index = "k(50)" if self.column.charset else "k"
+        length = re.search(r"\((\d+)\)", self.column.declared) if self.column.charset else None
+        index = "k(50)" if length and int(length[1]) > 50 else "k"
         try:
             con.run(
                 f"CREATE TEMPORARY TABLE {KEYS} (k {self.column.declared} NOT NULL, KEY ({index}))"

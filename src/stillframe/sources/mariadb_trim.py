@@ -5,8 +5,6 @@ Values go as soon as nobody needs them; the numbers they stood under go with the
 
 from __future__ import annotations
 
-import json
-
 import pymysql
 
 from stillframe.errors import CaptureGap
@@ -21,7 +19,7 @@ from stillframe.sources.mariadb_capture import (
     values_name,
 )
 from stillframe.sources.mariadb_connect import LOCK_WAIT, Connection, locked, transaction
-from stillframe.sources.mariadb_install import define, lock_name, new_segment
+from stillframe.sources.mariadb_install import declare_fault, define, lock_name, new_segment
 from stillframe.sources.mariadb_segments import number_of, segments
 from stillframe.sources.mariadb_witness import logged_net
 
@@ -82,11 +80,7 @@ def _verify_or_fault(con: Connection, relation: str, number: int, verify: log.Ve
     try:
         verify(relation)
     except CaptureGap as error:
-        message = error.message.partition(": ")[2]
-        con.run(
-            f"UPDATE {RELATIONS} SET fault = %s WHERE id = %s",
-            (json.dumps([message, error.detail, error.code]), number),
-        )
+        declare_fault(con, error, number)
 
 
 def _trim_to(con: Connection, bound: int) -> None:

@@ -19,7 +19,6 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-import psycopg
 import pyarrow as pa
 
 from stillframe.sources import postgres_log as log
@@ -40,7 +39,7 @@ from stillframe.sources.postgres_capture import (
     log_name,
     value_name,
 )
-from stillframe.sources.postgres_catalog import Connection, read_table, readings
+from stillframe.sources.postgres_catalog import Connection, readings
 from stillframe.sources.postgres_install import Installer, now
 from stillframe.sources.postgres_read import (
     KeyList,
@@ -52,6 +51,7 @@ from stillframe.sources.postgres_read import (
     within_condition,
     writing,
 )
+from stillframe.sources.postgres_slots import flush
 from stillframe.sources.postgres_snapshot import Mark, Snapshot, common
 from stillframe.sources.postgres_tables import PostgresTables
 
@@ -111,13 +111,8 @@ class PostgresSource(PostgresTables):
             here = log.required(con, self.name)
             checked(con)
             position = here.newest(con, self.name)
-            safe = con.execute("SELECT pg_current_wal_flush_lsn() >= pg_current_wal_insert_lsn()").fetchone()
             con.execute("COMMIT")
-            if safe != (True,):
-                con.execute("BEGIN READ WRITE")
-                con.execute("SET LOCAL synchronous_commit = local")
-                con.execute("SELECT pg_logical_emit_message(true, 'stillframe', '')")
-                con.execute("COMMIT")
+            flush(con)
             return position
 
     def check(self, after: Position, relations: Sequence[str]) -> None:
@@ -244,20 +239,6 @@ class PostgresSource(PostgresTables):
                 for (name, position, heartbeat, _), count in zip(consumers, behind, strict=True)
             )
             return LogStatus(_counted(con, "true"), size, here.snapshot.size, listed)
-
-    def _begin_snapshot(self, con: Connection, relation: str) -> None:
-        try:
-            begin_snapshot(con, self._quoted(relation))
-        except (
-            psycopg.errors.UndefinedTable,
-            psycopg.errors.WrongObjectType,
-            psycopg.errors.InvalidSchemaName,
-        ):
-            con.execute("ROLLBACK")
-            if log.installed(con) is not None:
-                log.captured(con, self.name, self.schema, relation)
-            read_table(con, self.name, self.schema, relation)
-            raise
 
     def _logged(
         self,

@@ -37,6 +37,7 @@ class TableColumn:
     not_null: bool
     collation: str
     version: str
+    generated: bool
     reading: Reading
 
 
@@ -149,7 +150,7 @@ SELECT a.attrelid::bigint, a.attname::text, a.attnum::int, format_type(a.atttypi
   a.atttypid::bigint, a.atttypmod, a.attnotnull, a.xmin::text,
   CASE WHEN l.oid IS NULL OR l.collname = 'default' THEN ''
     ELSE quote_ident(m.nspname) || '.' || quote_ident(l.collname) END,
-  coalesce(l.collisdeterministic, true)
+  coalesce(l.collisdeterministic, true), a.attgenerated <> ''
 FROM pg_attribute AS a LEFT JOIN pg_collation AS l ON l.oid = a.attcollation
   LEFT JOIN pg_namespace AS m ON m.oid = l.collnamespace
 WHERE a.attrelid = ANY (%s::oid[]) AND a.attnum > 0 AND NOT a.attisdropped
@@ -202,14 +203,15 @@ def _columns(con: Connection, oids: Sequence[int]) -> dict[int, list[TableColumn
     rows = con.execute(_COLUMNS, (list(oids),)).fetchall()
     types = _types(con, {row[4] for row in rows})
     found: dict[int, list[TableColumn]] = {}
-    for table, name, number, text, type_, modifier, not_null, version, collation, deterministic in rows:
+    for row in rows:
+        table, name, number, text, type_, modifier, not_null, version, collation, deterministic, made = row
         base, base_modifier = type_, modifier
         while types[base][1] == "d":
             base, base_modifier = types[base][3], types[base][4]
         typname, kind, own, _, _, array = types[base]
         reading = reading_of(Declared(text, typname, kind, own, base_modifier, array, deterministic))
         found.setdefault(table, []).append(
-            TableColumn(name, number, text, type_, not_null, collation, version, reading)
+            TableColumn(name, number, text, type_, not_null, collation, version, made, reading)
         )
     return found
 

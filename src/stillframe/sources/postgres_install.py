@@ -19,9 +19,11 @@ from stillframe.sources.postgres_capture import (
     CONSUMERS,
     FORMAT,
     FOUNDATION,
+    IDENTITIES,
     LOG,
     NEEDS,
     RELATIONS,
+    SLOTS,
     SOURCE,
     S,
     functions,
@@ -43,76 +45,32 @@ _ONE_AT_A_TIME = 5_717_004_301  # the key of the lock that those hold who change
 
 
 @dataclass(frozen=True)
-class Installer:
-    """Capture of the tables of one schema."""
+class Installing:
+    """What every way to capture has in common."""
 
     name: str
     url: str
     schema: str
 
-    def attach(self, consumer: str, relations: Sequence[str]) -> None:
-        """The consumer is registered first, so that whatever is cut off half-way has one who can attach
-        again or detach. Then each table in a transaction of its own: whoever locks several can only wait for
-        writers who lock them in another order, and they for it."""
-        names = sorted(set(relations))
-        self._patiently(lambda con: self._register(con, consumer, names))
-        for name in names:
-            self._patiently(lambda con, name=name: self._capture(con, name))  # type: ignore[misc]
-
-    def detach(self, consumer: str) -> None:
-        with writing(self.name, self.url) as con:
-            if log.installed(con) is None:
+    def patiently(self, work: Callable[[Connection], None]) -> None:
+        """Change what is installed, in one transaction, one of us at a time. Where a table stays locked, let
+        those who queue behind us pass, and try again."""
+        deadline = time.monotonic() + ATTACH_SECONDS
+        pause = 0.1
+        while True:
+            try:
+                with writing(self.name, self.url) as con:
+                    con.execute(f"SELECT pg_advisory_xact_lock({_ONE_AT_A_TIME})")
+                    limit_waiting(con)
+                    work(con)
                 return
-            for table, column in ((CONSUMERS, "name"), (NEEDS, "consumer")):
-                con.execute(
-                    f"DELETE FROM {table} WHERE {column} = %s AND schema = %s", (consumer, self.schema)
-                )
-        self.remove_unneeded()
-        self._patiently(_remove_foundation)
+            except SourceError as error:
+                if error.code != "LOCKED" or time.monotonic() + pause > deadline:
+                    raise
+            time.sleep(pause)
+            pause = min(2 * pause, 2.0)
 
-    def _register(self, con: Connection, consumer: str, relations: Sequence[str]) -> None:
-        for relation in relations:
-            self._capturable(con, relation)
-        here = self._founded(con)
-        con.execute(f"INSERT INTO {LOG} SELECT WHERE NOT EXISTS (SELECT FROM {LOG})")
-        mark = Mark(here.snapshot, "0/0", 0, 0, here.timeline)
-        con.execute(
-            f"INSERT INTO {CONSUMERS} AS c VALUES (%s, %s, %s, %s, %s, %s) ON CONFLICT (name, schema)"
-            " DO UPDATE SET position = coalesce(c.position, excluded.position),"
-            " mark = coalesce(c.mark, excluded.mark), heartbeat = excluded.heartbeat",
-            (consumer, self.schema, here.snapshot.size, str(mark), now(), now()),
-        )
-        for relation in relations:
-            con.execute(
-                f"INSERT INTO {NEEDS} VALUES (%s, %s, %s) ON CONFLICT DO NOTHING",
-                (consumer, self.schema, relation),
-            )
-
-    def _capture(self, con: Connection, relation: str) -> None:
-        """All is prepared before the table is locked against writers. Those who wrote to it before have ended
-        when the lock is had."""
-        if log.installed(con) is None:
-            return
-        table, standing = self._capturable(con, relation), self._standing(con, relation)
-        columns = table.captured()
-        if standing is not None and standing.columns >= {c.number for c in columns}:
-            return
-        (number,) = con.execute(f"SELECT coalesce(max(id), 0) + 1 FROM {RELATIONS}").fetchone() or (1,)
-        if standing is None:
-            for statement in [*log_table(number, columns), *functions(table, number, columns)]:
-                con.execute(statement)
-        _limit_waiting(con)
-        con.execute(f"LOCK TABLE {table.sql} IN SHARE ROW EXCLUSIVE MODE")
-        if self._capturable(con, relation) != table:
-            raise _locked(self.name, f"table {relation!r} was altered meanwhile")
-        (xid,) = con.execute("SELECT pg_current_xact_id()::text::bigint").fetchone() or (0,)
-        if standing is None:
-            self._remove(con, relation)
-            self._install(con, table, number, xid)
-        else:
-            self._extend(con, table, standing, xid)
-
-    def _founded(self, con: Connection) -> log.Installed:
+    def founded(self, con: Connection) -> log.Installed:
         """Capture of this very database, made anew where there is none or it is that of another one."""
         found = log.installed(con)
         if found is not None:
@@ -129,7 +87,7 @@ class Installer:
         assert made is not None
         return made
 
-    def _capturable(self, con: Connection, relation: str) -> Table:
+    def capturable(self, con: Connection, relation: str) -> Table:
         table = read_table(con, self.name, self.schema, relation)
         owned, owner, account = con.execute(
             "SELECT pg_has_role(relowner, 'USAGE'), quote_ident(pg_get_userbyid(relowner)),"
@@ -151,6 +109,73 @@ class Installer:
                 code="NOT_PERMITTED",
             )
         return table
+
+
+@dataclass(frozen=True)
+class Installer(Installing):
+    """Capture by triggers, of the tables of one schema."""
+
+    def attach(self, consumer: str, relations: Sequence[str]) -> None:
+        """The consumer is registered first, so that whatever is cut off half-way has one who can attach
+        again or detach. Then each table in a transaction of its own: whoever locks several can only wait for
+        writers who lock them in another order, and they for it."""
+        names = sorted(set(relations))
+        self.patiently(lambda con: self._register(con, consumer, names))
+        for name in names:
+            self.patiently(lambda con, name=name: self._capture(con, name))  # type: ignore[misc]
+
+    def detach(self, consumer: str) -> None:
+        with writing(self.name, self.url) as con:
+            if log.installed(con) is None:
+                return
+            for table, column in ((CONSUMERS, "name"), (NEEDS, "consumer")):
+                con.execute(
+                    f"DELETE FROM {table} WHERE {column} = %s AND schema = %s", (consumer, self.schema)
+                )
+        self.remove_unneeded()
+        self.patiently(remove_foundation)
+
+    def _register(self, con: Connection, consumer: str, relations: Sequence[str]) -> None:
+        for relation in relations:
+            self.capturable(con, relation)
+        here = self.founded(con)
+        con.execute(f"INSERT INTO {LOG} SELECT WHERE NOT EXISTS (SELECT FROM {LOG})")
+        mark = Mark(here.snapshot, "0/0", 0, 0, here.timeline)
+        con.execute(
+            f"INSERT INTO {CONSUMERS} AS c VALUES (%s, %s, %s, %s, %s, %s) ON CONFLICT (name, schema)"
+            " DO UPDATE SET position = coalesce(c.position, excluded.position),"
+            " mark = coalesce(c.mark, excluded.mark), heartbeat = excluded.heartbeat",
+            (consumer, self.schema, here.snapshot.size, str(mark), now(), now()),
+        )
+        for relation in relations:
+            con.execute(
+                f"INSERT INTO {NEEDS} VALUES (%s, %s, %s) ON CONFLICT DO NOTHING",
+                (consumer, self.schema, relation),
+            )
+
+    def _capture(self, con: Connection, relation: str) -> None:
+        """All is prepared before the table is locked against writers. Those who wrote to it before have ended
+        when the lock is had."""
+        if log.installed(con) is None:
+            return
+        table, standing = self.capturable(con, relation), self._standing(con, relation)
+        columns = table.captured()
+        if standing is not None and standing.columns >= {c.number for c in columns}:
+            return
+        (number,) = con.execute(f"SELECT coalesce(max(id), 0) + 1 FROM {RELATIONS}").fetchone() or (1,)
+        if standing is None:
+            for statement in [*log_table(number, columns), *functions(table, number, columns)]:
+                con.execute(statement)
+        limit_waiting(con)
+        con.execute(f"LOCK TABLE {table.sql} IN SHARE ROW EXCLUSIVE MODE")
+        if self.capturable(con, relation) != table:
+            raise locked(self.name, f"table {relation!r} was altered meanwhile")
+        (xid,) = con.execute("SELECT pg_current_xact_id()::text::bigint").fetchone() or (0,)
+        if standing is None:
+            self._remove(con, relation)
+            self._install(con, table, number, xid)
+        else:
+            self._extend(con, table, standing, xid)
 
     def _standing(self, con: Connection, relation: str) -> log.Captured | None:
         """Capture that goes on; None where it is missing or broken, and has to begin anew."""
@@ -200,24 +225,6 @@ class Installer:
             for statement in removal(number):
                 con.execute(statement)
 
-    def _patiently(self, work: Callable[[Connection], None]) -> None:
-        """Change what is installed, in one transaction, one of us at a time. Where a table stays locked, let
-        those who queue behind us pass, and try again."""
-        deadline = time.monotonic() + ATTACH_SECONDS
-        pause = 0.1
-        while True:
-            try:
-                with writing(self.name, self.url) as con:
-                    con.execute(f"SELECT pg_advisory_xact_lock({_ONE_AT_A_TIME})")
-                    _limit_waiting(con)
-                    work(con)
-                return
-            except SourceError as error:
-                if error.code != "LOCKED" or time.monotonic() + pause > deadline:
-                    raise
-            time.sleep(pause)
-            pause = min(2 * pause, 2.0)
-
     def remove_unneeded(self) -> None:
         """Each table in a transaction of its own: to remove a trigger is to lock readers out as well. A
         consumer that was dropped needs nothing until it is back."""
@@ -227,7 +234,7 @@ class Installer:
             unneeded = con.execute(f"SELECT name FROM ({_UNNEEDED}) AS r WHERE schema = %s", (self.schema,))
             names = [name for (name,) in unneeded.fetchall()]
         for name in names:
-            self._patiently(lambda con, name=name: self._remove_if_unneeded(con, name))  # type: ignore[misc]
+            self.patiently(lambda con, name=name: self._remove_if_unneeded(con, name))  # type: ignore[misc]
 
     def _remove_if_unneeded(self, con: Connection, relation: str) -> None:
         still = con.execute(
@@ -243,9 +250,12 @@ _UNNEEDED = (
 )
 
 
-def _remove_foundation(con: Connection) -> None:
+def remove_foundation(con: Connection) -> None:
     """Where no consumer is left; its last relations went before."""
-    if log.installed(con) is None or _any(con, f"{CONSUMERS} WHERE mark IS NOT NULL") or _any(con, RELATIONS):
+    if log.installed(con) is None:
+        return
+    active = f"{CONSUMERS} WHERE mark IS NOT NULL"
+    if any(_any(con, rows) for rows in (active, RELATIONS, SLOTS, IDENTITIES)):
         return
     con.execute(f"DROP SCHEMA {S} CASCADE")
 
@@ -254,11 +264,11 @@ def _any(con: Connection, rows: str) -> bool:
     return con.execute(f"SELECT EXISTS (SELECT FROM {rows})").fetchone() == (True,)
 
 
-def _limit_waiting(con: Connection) -> None:
+def limit_waiting(con: Connection) -> None:
     con.execute(f"SET LOCAL lock_timeout = {WAIT_MILLISECONDS}")
 
 
-def _locked(source: str, detail: str) -> SourceError:
+def locked(source: str, detail: str) -> SourceError:
     return SourceError(
         f"a table of source {source!r} stayed locked",
         detail=detail,

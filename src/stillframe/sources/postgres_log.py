@@ -145,21 +145,29 @@ def _anchored(con: Connection, source: str, snapshot: Snapshot, timeline: str) -
     raise gap(source, "the log is empty, and capture always keeps one row: it was trimmed by someone else")
 
 
-def require_anchor(con: Connection, source: str, here: Installed, position: Position) -> Mark:
-    if here.identity != position.source:
+def require_same(source: str, here: Installed, identity: str) -> None:
+    if here.identity != identity:
         raise gap(
             source,
             "it is another database than the one the frame was read from, or capture was removed and"
             " installed again",
-            f"identity {here.identity}, expected {position.source}",
+            f"identity {here.identity}, expected {identity}",
         )
-    mark = Mark.parse(position.mark)
-    if mark.timeline != here.timeline:
+
+
+def require_timeline(source: str, here: Installed, timeline: str) -> None:
+    if here.timeline != timeline:
         raise gap(
             source,
             "its server was restored from a backup, or another one has taken its place",
-            f"timeline {here.timeline}, expected {mark.timeline}",
+            f"timeline {here.timeline}, expected {timeline}",
         )
+
+
+def require_anchor(con: Connection, source: str, here: Installed, position: Position) -> Mark:
+    require_same(source, here, position.source)
+    mark = Mark.parse(position.mark)
+    require_timeline(source, here, mark.timeline)
     if mark.snapshot.xmax > here.snapshot.xmax:
         raise gap(
             source,
@@ -196,7 +204,7 @@ def captured(con: Connection, source: str, schema: str, relation: str) -> Captur
     table = read_tables(con, source, schema, [relation])[relation]
     shape = json.loads(text)
     if table.oid == shape["table"]:
-        _require_shape(source, table, shape)
+        require_shape(source, table, shape)
     if table.refusal:
         raise gap(source, f"table {relation!r} cannot be captured any more", table.refusal)
     if table.oid != shape["table"] or installed_digest(con, table, number) != digest:
@@ -208,7 +216,7 @@ def captured(con: Connection, source: str, schema: str, relation: str) -> Captur
     return Captured(number, since, frozenset(c[0] for c in shape["columns"]), shape["added"], table)
 
 
-def _require_shape(source: str, table: Table, shape: Mapping[str, Any]) -> None:
+def require_shape(source: str, table: Table, shape: Mapping[str, Any]) -> None:
     """A table that was changed can be captured again, and views of it computed again."""
 
     def changed(message: str, detail: str = "") -> CaptureGap:

@@ -30,7 +30,8 @@ CONNECT_SECONDS = 10
 LOCK_SECONDS = 30
 FEW_KEYS = 1000
 
-# What is printed is exact and means the same everywhere; a row that row security would hide is an error.
+# What is printed is exact and means the same everywhere; a row that row security would hide is an error; what
+# we write is on the server's disk before we go on, and no standby is waited for.
 _SETTINGS = {
     "search_path": "pg_catalog",
     "client_encoding": "UTF8",
@@ -39,6 +40,7 @@ _SETTINGS = {
     "extra_float_digits": "3",
     "bytea_output": "hex",
     "row_security": "off",
+    "synchronous_commit": "local",
     "lock_timeout": f"{LOCK_SECONDS}s",
     "standard_conforming_strings": "on",
 }
@@ -269,7 +271,7 @@ class Query:
 
 
 def batches(con: Connection, source: str, url: str, query: Query) -> Iterator[pa.RecordBatch]:
-    parser = _Parser(query)
+    parser = Parser(query)
     gathered: list[bytes] = []
     size = 0
     with con.cursor() as cursor, cursor.copy(f"COPY ({query.sql}) TO STDOUT (FORMAT csv)") as copy:
@@ -283,7 +285,7 @@ def batches(con: Connection, source: str, url: str, query: Query) -> Iterator[pa
         yield parser.parse(b"".join(gathered), source, url)
 
 
-class _Parser:
+class Parser:
     """Lines of CSV, as the server writes them, into batches: an empty field is NULL, an empty text has
     quotes."""
 

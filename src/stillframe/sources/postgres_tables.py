@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from psycopg.errors import InvalidSchemaName, UndefinedTable, WrongObjectType
+
 from stillframe.sources.base import Keys, Method, Range, Relation
 from stillframe.sources.postgres_catalog import (
     Connection,
@@ -17,7 +19,15 @@ from stillframe.sources.postgres_catalog import (
     readings,
     relation_of,
 )
-from stillframe.sources.postgres_read import KeyList, Query, parts_of, place_of, reading, within_condition
+from stillframe.sources.postgres_read import (
+    KeyList,
+    Query,
+    begin_snapshot,
+    parts_of,
+    place_of,
+    reading,
+    within_condition,
+)
 from stillframe.sources.postgres_rights import methods
 
 COUNTED_ROWS = 200_000  # up to about so many rows are counted, of more the statistics are asked
@@ -45,7 +55,7 @@ class PostgresTables:
     def describe(self) -> dict[str, Relation]:
         with reading(self.name, self.url) as con:
             tables = read_tables(con, self.name, self.schema)
-            return {name: relation_of(table) for name, table in tables.items()}
+            return {name: relation_of(self._as_captured(table)) for name, table in tables.items()}
 
     def pushable(self, relation: str, column: str) -> bool:
         with reading(self.name, self.url) as con:
@@ -67,7 +77,11 @@ class PostgresTables:
             return tuple(Range(column.name, *pair) for pair in pairwise(bounds))
 
     def _table(self, con: Connection, relation: str) -> Table:
-        return read_table(con, self.name, self.schema, relation)
+        return self._as_captured(read_table(con, self.name, self.schema, relation))
+
+    def _as_captured(self, table: Table) -> Table:
+        """The table, with what this way to capture cannot see of it refused."""
+        return table
 
     def _quoted(self, relation: str) -> str:
         return f"{quoted(self.schema)}.{quoted(relation)}"
@@ -77,6 +91,14 @@ class PostgresTables:
             return None
         (how,) = readings(self.name, self._table(con, relation), [keys.column])
         return KeyList(con, keys.column, how, keys.values)
+
+    def _begin_snapshot(self, con: Connection, relation: str) -> None:
+        """A table that is not there any more is found missing later, with what is known of it."""
+        try:
+            begin_snapshot(con, self._quoted(relation))
+        except (UndefinedTable, WrongObjectType, InvalidSchemaName):
+            con.execute("ROLLBACK")
+            begin_snapshot(con)
 
     def _present(
         self,

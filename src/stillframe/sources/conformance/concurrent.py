@@ -364,7 +364,7 @@ def check_transactions_follow_those_they_build_on(world: World) -> None:
         writer.close()
 
 
-@promise(Feature.OPEN_TOGETHER)
+@promise(Feature.OPEN_TOGETHER, Feature.ATTACH_BESIDE_OPEN)
 def check_one_open_since_before_attach(world: World) -> None:
     """It had not touched the tables, and does so when they are attached."""
     world.create(ITEMS, ENTRIES)

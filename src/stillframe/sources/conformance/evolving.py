@@ -120,7 +120,7 @@ def check_passwords_are_never_shown(world: World) -> None:
     unreachable = world.unreachable_source()
     said: list[SourceError] = []
     for act in (
-        unreachable.describe,
+        lambda: unreachable.describe(),
         lambda: unreachable.attach(ME, ["items"]),
         lambda: source.attach(ME, ["nowhere"]),
     ):
@@ -130,7 +130,7 @@ def check_passwords_are_never_shown(world: World) -> None:
         while told is not None:
             parts = [str(told), repr(told), getattr(told, "detail", ""), getattr(told, "hint", "")]
             assert not _shows(world, *parts), f"a password is in {type(told).__name__}"
-            told = told.__cause__
+            told = told.__cause__ or (None if told.__suppress_context__ else told.__context__)
     for each in (source, unreachable):
         shown = f"{each!r} {each} {each.name} {each.address} {each.methods() if each is source else ''}"
         assert not _shows(world, shown), "a password is in the repr or the address of a source"
