@@ -140,7 +140,7 @@ def test_views_are_exact_however_sources_interfere(algorithm: str, make_shop: Ca
         warehouse.sources.update(
             {name: Interfering(source, writers.once) for name, source in warehouse.sources.items()}
         )
-        for _ in range(3):
+        for _ in range(5):
             writers.budget = 6
             writers.transaction()
             result = warehouse.maintain()

@@ -239,6 +239,7 @@ def _require_shape(source: str, table: Table, installed: dict[str, Any]) -> None
                 source,
                 f"column {name!r} of table {table.name!r} changed since capture was installed",
                 f"{meaning} {became}",
+                "TABLE_CHANGED",
             )
     if list(table.partitions) != installed["partitions"]:
         raise gap(source, f"table {table.name!r} changed its partitions since capture was installed")
