@@ -21,7 +21,7 @@ from shops import Shop
 from stillframe.runtime import Warehouse
 
 LONG = os.environ.get("STILLFRAME_LONG") == "1"
-TRANSFERS, PAUSE = (20_000, 0.02) if LONG else (480, 0.1)
+TRANSFERS, PAUSE = (20_000, 0.02) if LONG else (720, 0.1)
 WRITERS = 8
 TOTAL = 2 * ACCOUNTS * START
 MONEY = {"accounts": "balance", "debits": "amount", "credits": "amount"}
