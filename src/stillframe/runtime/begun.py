@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from stillframe.sources.base import Position
@@ -31,8 +32,12 @@ class Begun:
     def forget(self, sources: Iterable[str]) -> None:
         known = self._read()
         left = {source: position for source, position in known.items() if source not in set(sources)}
-        if left != known:
+        if left:
             self._write(left)
+            return
+        self._path.unlink(missing_ok=True)
+        with suppress(OSError):  # of a warehouse that holds nothing else, nothing is left
+            self._path.parent.rmdir()
 
     def _read(self) -> dict[str, Position]:
         try:
