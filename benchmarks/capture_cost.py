@@ -26,7 +26,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 import servers
-from stillframe.sources.postgres import PostgresSource
+from stillframe.sources.postgres.triggers import PostgresSource
 
 RESULTS = Path(__file__).parent / "results"
 ROWS = 100_000
@@ -43,7 +43,7 @@ Way = Callable[[str], Any]
 def ways() -> dict[str, Way | None]:
     found: dict[str, Way | None] = {WITHOUT: None, "triggers": lambda url: PostgresSource("bench", url)}
     try:
-        from stillframe.sources.postgres_decoding import PostgresLogSource
+        from stillframe.sources.postgres.logical import PostgresLogSource
     except ImportError:
         return found
     return found | {"log": lambda url: PostgresLogSource("bench", url)}

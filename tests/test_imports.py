@@ -132,7 +132,7 @@ def test_every_package_has_its_place_in_the_order() -> None:
         ("stillframe.lake.frame", "from stillframe.algebra import Schema", False),
         ("stillframe.sql.query", "from stillframe.sources.base import Catalog", False),
         ("stillframe.sql.query", "from stillframe.sources import base", False),
-        ("stillframe.sql.query", "from stillframe.sources.sqlite import Sqlite", True),
+        ("stillframe.sql.query", "from stillframe.sources.sqlite.source import Sqlite", True),
         ("stillframe.change.derive", "from stillframe.sources.base import Catalog", True),
         ("stillframe.engine.session", "import pyspark.sql", False),
         ("stillframe.runtime.session", "from pyspark.sql import DataFrame", True),

@@ -28,9 +28,9 @@ from stillframe.runtime.reads import Binder, Reads
 from stillframe.runtime.session import Session
 from stillframe.runtime.work import Work
 from stillframe.sources.base import Keys, Position
-from stillframe.sources.sqlite import SqliteSource
-from stillframe.sources.sqlite_log import newest
-from stillframe.sources.sqlite_read import reading
+from stillframe.sources.sqlite.log import newest
+from stillframe.sources.sqlite.read import reading
+from stillframe.sources.sqlite.source import SqliteSource
 
 
 @dataclass(frozen=True)

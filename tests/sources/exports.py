@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from stillframe.algebra.bag import Bag
 from stillframe.sources import Position, Relation
-from stillframe.sources.files import FilesReader
-from stillframe.sources.snapshots import SnapshotReader, SnapshotSource
+from stillframe.sources.files.reader import FilesReader
+from stillframe.sources.snapshots.source import SnapshotReader, SnapshotSource
 
 ME = "warehouse"
 Row = tuple[object, ...]

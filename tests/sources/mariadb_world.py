@@ -11,7 +11,8 @@ import pymysql
 import servers
 from stillframe.algebra.bag import Bag
 from stillframe.sources import Position
-from stillframe.sources.mariadb import MariadbSource
+from stillframe.sources.mariadb.binlog import MariadbLogSource
+from stillframe.sources.mariadb.triggers import MariadbSource
 
 ME = "warehouse"
 USER, PASSWORD = "app", "s3cret pw"
@@ -75,7 +76,7 @@ class World:
 
     def present(self) -> Bag:
         """The truth, read past the source."""
-        picked = ", ".join(f"`{c}`" for c in self.columns)
+        picked = ", ".join("`" + c.replace("`", "``") + "`" for c in self.columns)
         return Bag.of(rows(self.con, f"SELECT {picked} FROM `{self.table}`"))
 
     def run(self, *statements: str) -> None:
@@ -97,3 +98,20 @@ class World:
 
     def state(self, at: Position) -> Bag:
         return bag(self.source.state(self.table, self.columns, at))
+
+
+def log_account(server: servers.MariadbServer, database: str) -> str:
+    url = account(server, database)
+    with server.connect() as con:
+        run(con, f"GRANT REPLICATION SLAVE, BINLOG MONITOR ON *.* TO {USER}@'127.0.0.1'")
+    return url
+
+
+class LogWorld(World):
+    def __init__(self, server: servers.MariadbServer, table: str, *ddl: str, database: str = "w") -> None:
+        super().__init__(server, table, *ddl, database=database)
+        self.source.detach(ME)
+        self.source = MariadbLogSource("s", log_account(server, database))  # type: ignore[assignment]
+        self.columns = list(self.source.describe()[table].schema.names)
+        self.position = self.source.attach(ME, [table])
+        self.rows = self.present()

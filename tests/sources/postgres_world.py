@@ -14,8 +14,8 @@ import pyarrow as pa
 import servers
 from stillframe.algebra.bag import Bag
 from stillframe.sources import Position
-from stillframe.sources.postgres import PostgresSource
-from stillframe.sources.postgres_decoding import PostgresLogSource
+from stillframe.sources.postgres.logical import PostgresLogSource
+from stillframe.sources.postgres.triggers import PostgresSource
 
 ME = "warehouse"
 _numbers = count(1)

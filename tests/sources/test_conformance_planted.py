@@ -26,7 +26,7 @@ from stillframe.sources import (
     SqliteSource,
 )
 from stillframe.sources.conformance import ALL_CHECKS, Check, Verdict, Writer, perform
-from stillframe.sources.sqlite_read import writing
+from stillframe.sources.sqlite.read import writing
 
 Batches = Iterator[pa.RecordBatch]
 
@@ -333,6 +333,8 @@ class PlantedWorld(SqliteWorld):
         return self.planted("s", self.path, capture_limit)
 
 
+ATTEMPTS = 3  # random writers do not meet a bug every time
+
 PLANTED: list[tuple[type[SqliteSource], str]] = [
     (DropsOneOfTwoDuplicates, "check_tables_without_keys"),
     (WrongSignOnUpdate, "check_every_statement_is_captured"),
@@ -381,9 +383,13 @@ def opened(world: SqliteWorld) -> Iterator[SqliteWorld]:
 
 @pytest.mark.parametrize(("source", "check"), PLANTED, ids=[source.__name__ for source, _ in PLANTED])
 def test_planted_bug(source: type[SqliteSource], check: str, tmp_path: Path) -> None:
-    outcome = perform(check_named(check), lambda: opened(PlantedWorld(tmp_path / "s.db", source)))
-    print(outcome.message[:500])
-    assert outcome.verdict is Verdict.BROKEN, f"{check} does not find {source.__name__}"
+    for attempt in range(ATTEMPTS):
+        path = tmp_path / f"{attempt}.db"
+        outcome = perform(check_named(check), lambda path=path: opened(PlantedWorld(path, source)))
+        print(outcome.message[:500])
+        if outcome.verdict is Verdict.BROKEN:
+            return
+    raise AssertionError(f"{check} does not find {source.__name__}")
 
 
 @pytest.mark.parametrize("check", ["check_rolled_back_is_never_seen", "check_savepoints"])

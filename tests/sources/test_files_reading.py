@@ -18,9 +18,11 @@ from exports import ME, Exports, Wrapped, bag, put
 from stillframe.algebra import types as t
 from stillframe.algebra.bag import Bag
 from stillframe.errors import SourceError
-from stillframe.sources import files_csv, files_stamp, snapshot_reader
-from stillframe.sources.files import FilesReader
-from stillframe.sources.snapshots import SnapshotSource, Unstable
+from stillframe.sources.files import csv as files_csv
+from stillframe.sources.files import stamp as files_stamp
+from stillframe.sources.files.reader import FilesReader
+from stillframe.sources.snapshots import reader as snapshot_reader
+from stillframe.sources.snapshots.source import SnapshotSource, Unstable
 
 
 def rows(reader: FilesReader, *columns: str) -> Bag:

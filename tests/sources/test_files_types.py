@@ -19,7 +19,7 @@ from stillframe.algebra.bag import Bag
 from stillframe.algebra.types import Type
 from stillframe.errors import SourceError, ValueMismatch
 from stillframe.sources import Relation
-from stillframe.sources.files import FilesReader
+from stillframe.sources.files.reader import FilesReader
 
 FIRST = datetime(1, 1, 1, tzinfo=UTC)
 LAST = datetime(9999, 12, 31, 23, 59, 59, 999999, UTC)

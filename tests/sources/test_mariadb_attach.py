@@ -13,8 +13,9 @@ from mariadb_world import ME, World, account, rows, run
 import servers
 from stillframe.algebra.bag import Bag
 from stillframe.errors import CaptureGap, SourceError
-from stillframe.sources import mariadb_connect, mariadb_install
-from stillframe.sources.mariadb import MariadbSource
+from stillframe.sources.mariadb import connect as mariadb_connect
+from stillframe.sources.mariadb import install as mariadb_install
+from stillframe.sources.mariadb.triggers import MariadbSource
 
 TABLES = (
     "CREATE TABLE t (id INT AUTO_INCREMENT PRIMARY KEY, a VARCHAR(20) UNIQUE) AUTO_INCREMENT=7",

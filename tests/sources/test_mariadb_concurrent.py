@@ -11,7 +11,7 @@ from mariadb_writer import write
 
 import servers
 from stillframe.algebra.bag import Bag
-from stillframe.sources.mariadb import MariadbSource
+from stillframe.sources.mariadb.triggers import MariadbSource
 
 WRITERS, TRANSACTIONS, SEED = 5, 150, 20240229
 

@@ -10,7 +10,7 @@ from mariadb_world import ME, World, bag, rows, run
 import servers
 from stillframe.algebra.bag import Bag
 from stillframe.errors import CaptureGap, SourceError
-from stillframe.sources.mariadb import MariadbSource
+from stillframe.sources.mariadb.triggers import MariadbSource
 
 KEYED = "CREATE TABLE t (id INT PRIMARY KEY, code VARCHAR(20) UNIQUE, n INT)"
 FILL = "INSERT INTO t VALUES (1, 'a', 10), (2, 'b', 20), (3, 'c', 30)"
@@ -295,7 +295,7 @@ def test_tables_without_transactions_are_refused(mariadb_server: servers.Mariadb
 
 def test_a_read_that_a_truncation_overtakes_begins_again(world: World) -> None:
     """A snapshot begun before cannot read the table any more (error 1412); one begun after sees the gap."""
-    from stillframe.sources import mariadb_common as module
+    from stillframe.sources.mariadb import database as module
 
     original, happened = module.begin_snapshot, []
 

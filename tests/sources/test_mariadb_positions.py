@@ -15,9 +15,9 @@ from mariadb_world import ME, World, bag, rows, run
 import servers
 from stillframe.algebra.bag import Bag
 from stillframe.errors import CaptureGap
-from stillframe.sources import mariadb_trim
-from stillframe.sources.mariadb_connect import Connection, begin_snapshot, server_of
-from stillframe.sources.mariadb_position import (
+from stillframe.sources.mariadb import trim as mariadb_trim
+from stillframe.sources.mariadb.connect import Connection, begin_snapshot, server_of
+from stillframe.sources.mariadb.position import (
     _common,
     _strike,
     _without_numbers,
@@ -73,6 +73,19 @@ def test_one_that_commits_late_with_nothing_after_it(world: World) -> None:
     slow.commit()
     assert world.follow() == Bag({(10, 0): 1})
     assert world.position.sequence >= before.sequence and world.position != before
+
+
+def test_transactions_stand_after_those_they_conflict_with(world: World) -> None:
+    """The one that began first wrote the row last."""
+    early = in_flight(world, "INSERT INTO t VALUES (10, 0)")
+    world.run("UPDATE t SET n = 2 WHERE id = 1")
+    run(early, "UPDATE t SET n = 3 WHERE id = 1", "COMMIT")
+    upto = world.source.position(ME, ["t"])
+    told = world.source.transactions(["t"], world.position, upto)
+    assert [t.rows for t in told] == [{"t": 2}, {"t": 3}]
+    assert told[0].number > told[1].number
+    without_last = world.source.without(world.position, upto, [told[1].number])
+    assert world.state(without_last) == Bag({(1, 2): 1})
 
 
 def test_nothing_new_is_the_same_position(world: World) -> None:
@@ -266,6 +279,26 @@ def test_a_segment_begun_and_not_yet_written_to(world: World, short_segments: No
     world.follow()
     world.source.acknowledge(ME, world.position)
     assert segments(world) == ["_stillframe_log_2"]
+
+
+@pytest.mark.parametrize("kill", [False, True])
+def test_a_server_that_was_restarted(kill: bool) -> None:
+    """Numbers that the server had in store are lost with it, and struck out."""
+    with servers.mariadb("--innodb-flush-log-at-trx-commit=1") as server:
+        world = World(server, "t", TABLE)
+        in_flight(world, "INSERT INTO t VALUES (1, 1)")
+        world.run("INSERT INTO t VALUES (2, 2)")
+        world.follow()
+        world.run("INSERT INTO t VALUES (3, 3)")
+        server.stop(kill=kill)
+        server.start()
+        world.con = world.connect()
+        assert world.follow() == Bag({(3, 3): 1})
+        world.run("INSERT INTO t VALUES (4, 4)")
+        assert world.follow() == Bag({(4, 4): 1})
+        assert out(world) == []
+        world.source.check(world.position, ["t"])
+        world.source.acknowledge(ME, world.position)
 
 
 def test_a_source_is_a_value(world: World) -> None:

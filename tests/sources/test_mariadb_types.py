@@ -12,7 +12,7 @@ import pytest
 import servers
 from stillframe.errors import ValueMismatch
 from stillframe.sources import Relation
-from stillframe.sources.mariadb import MariadbSource
+from stillframe.sources.mariadb.triggers import MariadbSource
 
 UUID = "00000000-0000-0000-0000-00000000000a"
 LARGEST = Decimal("9" * 38)

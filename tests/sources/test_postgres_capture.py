@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import threading
+import time
 from collections.abc import Iterator
 
 import psycopg
@@ -12,7 +14,7 @@ from postgres_world import ME, World, bag, running, writer
 import servers
 from stillframe.algebra.bag import Bag
 from stillframe.errors import CaptureGap, SourceError
-from stillframe.sources.postgres import PostgresSource
+from stillframe.sources.postgres.triggers import PostgresSource
 
 
 @pytest.fixture(scope="module")
@@ -372,6 +374,24 @@ def test_a_column_added_later_leaves_the_others_captured(server: servers.Postgre
     assert bag(world.s.changes("t", ["id", "n"], old, world.position)) == Bag({(1, 10): -1, (1, 0): 1})
     with pytest.raises(CaptureGap, match="'extra' was added"):
         list(world.s.state("t", ["extra"], before))
+
+
+def test_a_column_is_captured_from_a_moment_without_writers(server: servers.PostgresServer) -> None:
+    """One who wrote before it was, and commits after, is waited for."""
+    world = World(server, "t", KEYED, FILL)
+    world.run("ALTER TABLE t ADD COLUMN extra text")
+    with writer(world) as other:
+        other.execute("INSERT INTO t VALUES (50, 'w', 1, 'e')")
+        thread = threading.Thread(target=world.start)
+        thread.start()
+        time.sleep(0.4)
+        assert thread.is_alive()
+        other.execute("UPDATE t SET extra = 'f' WHERE id = 50")
+        other.execute("COMMIT")
+        thread.join(60)
+    assert world.columns[-1] == "extra" and (50, "w", 1, "f") in world.state(world.position)
+    world.run("UPDATE t SET extra = 'g' WHERE id = 50")
+    assert world.follow() == Bag({(50, "w", 1, "f"): -1, (50, "w", 1, "g"): 1})
 
 
 def test_columns_that_cannot_be_read_do_not_matter(server: servers.PostgresServer) -> None:

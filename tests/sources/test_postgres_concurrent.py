@@ -17,7 +17,7 @@ from postgres_world import ME, Database, World, bag, running, writer
 import servers
 from stillframe.algebra.bag import Bag
 from stillframe.sources import Position
-from stillframe.sources.postgres_snapshot import Snapshot
+from stillframe.sources.postgres.seen import Snapshot
 
 
 @pytest.fixture(scope="module")

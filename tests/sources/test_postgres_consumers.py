@@ -15,8 +15,9 @@ from postgres_world import ME, Database, World, close_all, running, writer
 import servers
 from stillframe.algebra.bag import Bag
 from stillframe.errors import CaptureGap, SourceError
-from stillframe.sources import Position, postgres_install
-from stillframe.sources.postgres import PostgresSource
+from stillframe.sources import Position
+from stillframe.sources.postgres import install as postgres_install
+from stillframe.sources.postgres.triggers import PostgresSource
 
 
 @pytest.fixture(scope="module")

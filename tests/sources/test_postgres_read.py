@@ -15,8 +15,10 @@ from postgres_world import ME, Database, World, bag, running, standby_of
 import servers
 from stillframe.algebra.bag import Bag
 from stillframe.errors import SourceError
-from stillframe.sources import Capture, Keys, Position, Range, postgres_read, postgres_tables
-from stillframe.sources.postgres import PostgresSource
+from stillframe.sources import Capture, Keys, Position, Range
+from stillframe.sources.postgres import database as postgres_tables
+from stillframe.sources.postgres import read as postgres_read
+from stillframe.sources.postgres.triggers import PostgresSource
 
 
 @pytest.fixture(scope="module")

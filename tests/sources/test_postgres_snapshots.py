@@ -15,8 +15,8 @@ from postgres_world import ME, Database, bag, close_all, running, standby_of, wr
 
 import servers
 from stillframe.algebra.bag import Bag
-from stillframe.sources.postgres_snapshots import PostgresSnapshotReader
-from stillframe.sources.snapshots import SnapshotSource
+from stillframe.sources.postgres.snapshot_reader import PostgresSnapshotReader
+from stillframe.sources.snapshots.source import SnapshotSource
 
 
 @pytest.fixture(scope="module")

@@ -29,7 +29,8 @@ from stillframe.algebra.types import (
     decimal,
 )
 from stillframe.errors import SourceError, ValueMismatch
-from stillframe.sources import Keys, postgres_read
+from stillframe.sources import Keys
+from stillframe.sources.postgres import read as postgres_read
 
 
 @pytest.fixture(scope="module")

@@ -16,9 +16,9 @@ from stillframe.algebra import types as t
 from stillframe.algebra.bag import Bag
 from stillframe.errors import CaptureGap, SourceError, ValueMismatch
 from stillframe.sources import Position
-from stillframe.sources.files import FilesReader
-from stillframe.sources.snapshots import SnapshotSource
-from stillframe.sources.sqlite_snapshot import SqliteSnapshotReader
+from stillframe.sources.files.reader import FilesReader
+from stillframe.sources.snapshots.source import SnapshotSource
+from stillframe.sources.sqlite.snapshot_reader import SqliteSnapshotReader
 
 
 def test_a_column_that_comes_later_is_a_gap_for_itself_only(tmp_path: Path) -> None:

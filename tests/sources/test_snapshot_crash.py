@@ -16,9 +16,10 @@ from exports import ME, Exports, Wrapped, csv_text, files, put
 
 from stillframe.algebra.bag import Bag
 from stillframe.errors import CaptureGap, SourceError
-from stillframe.sources import Position, snapshot_store
-from stillframe.sources.files import FilesReader
-from stillframe.sources.snapshots import SnapshotSource
+from stillframe.sources import Position
+from stillframe.sources.files.reader import FilesReader
+from stillframe.sources.snapshots import store as snapshot_store
+from stillframe.sources.snapshots.source import SnapshotSource
 
 HEADER = ("id", "version")
 FORK = multiprocessing.get_context("fork")

@@ -14,8 +14,9 @@ from exports import ME, Exports, bag, files
 
 from stillframe.algebra.bag import Bag
 from stillframe.errors import CaptureGap, SourceError
-from stillframe.sources import Position, snapshot_store
-from stillframe.sources.snapshots import SnapshotSource
+from stillframe.sources import Position
+from stillframe.sources.snapshots import store as snapshot_store
+from stillframe.sources.snapshots.source import SnapshotSource
 
 HEADER = ("id", "n")
 

@@ -16,8 +16,8 @@ from exports import ME, Exports, Wrapped, bag, files
 from stillframe.algebra.bag import Bag
 from stillframe.errors import SourceError
 from stillframe.sources import Capture, Keys, Position, Range
-from stillframe.sources import snapshot_taking as taking
-from stillframe.sources.snapshots import SnapshotSource
+from stillframe.sources.snapshots import taking
+from stillframe.sources.snapshots.source import SnapshotSource
 
 HEADER = ("id", "name", "n")
 
@@ -197,7 +197,7 @@ def test_a_change_is_as_old_as_the_file_that_brought_it(tmp_path: Path) -> None:
 
 
 def test_large_snapshots_say_at_least_how_much_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stillframe.sources.snapshots.COUNTED_ROWS", 10)
+    monkeypatch.setattr("stillframe.sources.snapshots.source.COUNTED_ROWS", 10)
     world = Exports(tmp_path)
     world.write(HEADER, [(i, "a", 1) for i in range(20)])
     start = world.source.attach(ME, ["t"])

@@ -16,9 +16,10 @@ from exports import ME, bag
 from stillframe.algebra import types as t
 from stillframe.algebra.bag import Bag
 from stillframe.errors import ProjectError, SourceError, ValueMismatch
-from stillframe.sources import Capture, SourceConfig, SqliteSource, open_source, sqlite_snapshot
-from stillframe.sources.snapshots import SnapshotSource
-from stillframe.sources.sqlite_snapshot import SqliteSnapshotReader
+from stillframe.sources import Capture, SourceConfig, SqliteSource, open_source
+from stillframe.sources.snapshots.source import SnapshotSource
+from stillframe.sources.sqlite import snapshot_reader as sqlite_snapshot
+from stillframe.sources.sqlite.snapshot_reader import SqliteSnapshotReader
 
 
 def database(path: Path, *statements: str) -> sqlite3.Connection:

@@ -17,8 +17,9 @@ from stillframe.algebra.bag import Bag
 from stillframe.algebra.schema import Column
 from stillframe.algebra.types import BIGINT, BINARY, BOOLEAN, DATE, DOUBLE, STRING, TIMESTAMP, Type, decimal
 from stillframe.errors import ProjectError, SourceError, ValueMismatch
-from stillframe.sources import Keys, SourceConfig, SqliteSource, open_source, sqlite_read
-from stillframe.sources.sqlite_types import reading_of
+from stillframe.sources import Keys, SourceConfig, SqliteSource, open_source
+from stillframe.sources.sqlite import read as sqlite_read
+from stillframe.sources.sqlite.types import reading_of
 
 UTC = dt.UTC
 

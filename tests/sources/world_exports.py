@@ -24,8 +24,8 @@ from world_sqlite import SqliteWorld, SqliteWriter
 from stillframe.algebra import types as t
 from stillframe.sources import Source
 from stillframe.sources.conformance import INTEGER, TEXT, Feature, Table, TypeCase, Writer
-from stillframe.sources.files import FilesReader
-from stillframe.sources.snapshots import SnapshotSource
+from stillframe.sources.files.reader import FilesReader
+from stillframe.sources.snapshots.source import SnapshotSource
 
 Literals = tuple[tuple[str, Any], ...]
 

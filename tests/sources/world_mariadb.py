@@ -17,7 +17,7 @@ from servers import MariadbServer, free_port, program
 from stillframe.algebra import types as t
 from stillframe.sources import Source
 from stillframe.sources.conformance import Conflict, Feature, Refused, Table, TypeCase, World, Writer
-from stillframe.sources.mariadb import MariadbSource
+from stillframe.sources.mariadb.triggers import MariadbSource
 
 SECRET = "s3cr3t:/@#%?"
 # Deadlock, lock wait timeout, record or table definition changed since the snapshot.

@@ -17,7 +17,7 @@ from servers import PostgresServer, free_port, program
 from stillframe.algebra import types as t
 from stillframe.sources import Source
 from stillframe.sources.conformance import Conflict, Feature, Refused, Table, TypeCase, World, Writer
-from stillframe.sources.postgres import PostgresSource
+from stillframe.sources.postgres.triggers import PostgresSource
 
 SECRET = "s3cr3t:/@#%?"
 CONFLICTS = (

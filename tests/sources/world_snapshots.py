@@ -13,10 +13,10 @@ from world_sqlite import SqliteWorld
 from servers import MariadbServer, PostgresServer, free_port
 from stillframe.sources import Source
 from stillframe.sources.conformance import Feature, World
-from stillframe.sources.mariadb_snapshots import MariadbSnapshotReader
-from stillframe.sources.postgres_snapshots import PostgresSnapshotReader
-from stillframe.sources.snapshots import SnapshotReader, SnapshotSource
-from stillframe.sources.sqlite_snapshot import SqliteSnapshotReader
+from stillframe.sources.mariadb.snapshot_reader import MariadbSnapshotReader
+from stillframe.sources.postgres.snapshot_reader import PostgresSnapshotReader
+from stillframe.sources.snapshots.source import SnapshotReader, SnapshotSource
+from stillframe.sources.sqlite.snapshot_reader import SqliteSnapshotReader
 
 # What a source that compares states has no use for: a restored or replaced database is just another state.
 UNNEEDED = frozenset(

@@ -31,8 +31,9 @@ class Offer:
 
     @classmethod
     def of(cls, source: Source) -> Offer:
-        ways = source.ways if isinstance(source, AutoSource) else {}
-        return cls(source.capture, source.transactional, source.commit_order, Capture.LOG in ways)
+        ways = source.ways if isinstance(source, AutoSource) else ()
+        may_log = any(way.capture is Capture.LOG for way in ways)
+        return cls(source.capture, source.transactional, source.commit_order, may_log)
 
 
 UNREACHED = Offer(Capture.TRIGGERS, transactional=True, commit_order=False)

@@ -15,7 +15,7 @@ from stillframe.sources.base import (
     Source,
 )
 from stillframe.sources.opening import SourceConfig, open_source
-from stillframe.sources.sqlite import SqliteSource
+from stillframe.sources.sqlite.source import SqliteSource
 
 __all__ = [
     "Capture",

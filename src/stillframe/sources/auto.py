@@ -8,7 +8,7 @@ own log comes next, then comparing snapshots, which needs only the right to read
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,26 +23,28 @@ class AutoSource:
     """A source that is one of several; everything but its name and its methods is asked of the one."""
 
     name: str
-    ways: Mapping[Capture, Callable[[], Source]]
+    ways: tuple[Source, ...]
     memory: Path
     asked: Capture | None = None  # not auto after all
 
     @property
     def address(self) -> str:
-        return self.ways[Capture.TRIGGERS]().address
+        return self._by(Capture.TRIGGERS).address
 
     def methods(self) -> tuple[Method, ...]:
-        every = self.ways[Capture.TRIGGERS]().methods()
-        return tuple(method for method in every if method.capture in self.ways)
+        return self._by(Capture.TRIGGERS).methods()
 
     def chosen(self) -> Source:
         if self.asked is not None:
-            return self.ways[self.asked]()
+            return self._by(self.asked)
         remembered = self._remembered()
         if remembered is None:
             usable = {method.capture for method in self.methods() if not method.missing}
-            remembered = next((way for way in PREFERRED if way in usable and way in self.ways), PREFERRED[0])
-        return self.ways[remembered]()
+            remembered = next((way for way in PREFERRED if way in usable), PREFERRED[0])
+        return self._by(remembered)
+
+    def _by(self, capture: Capture) -> Source:
+        return next(way for way in self.ways if way.capture is capture)
 
     def attach(self, consumer: str, relations: Any) -> Any:
         """What is installed stays the way this source is captured."""
@@ -55,6 +57,9 @@ class AutoSource:
     def detach(self, consumer: str) -> None:
         self.chosen().detach(consumer)
         self.memory.unlink(missing_ok=True)
+        with suppress(OSError):
+            self.memory.parent.rmdir()
+            self.memory.parent.parent.rmdir()
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):

@@ -11,7 +11,7 @@ from typing import cast
 from stillframe.errors import ProjectError
 from stillframe.sources.auto import AutoSource
 from stillframe.sources.base import Capture, Source
-from stillframe.sources.sqlite import SqliteSource
+from stillframe.sources.sqlite.source import SqliteSource
 
 AUTO = "auto"
 CAPTURES = (AUTO, *(str(capture) for capture in Capture))
@@ -59,64 +59,56 @@ def _sqlite(name: str, config: SourceConfig, base: Path, keep: Path) -> Source:
     source = SqliteSource(name, base / rest[1:], config.capture_limit)
     if config.capture != Capture.SNAPSHOT:
         return source
-    from stillframe.sources.snapshots import SnapshotSource
-    from stillframe.sources.sqlite_snapshot import SqliteSnapshotReader
+    from stillframe.sources.snapshots.source import SnapshotSource
+    from stillframe.sources.sqlite.snapshot_reader import SqliteSnapshotReader
 
     better = tuple(method for method in source.methods() if method.capture != Capture.SNAPSHOT)
     return SnapshotSource(SqliteSnapshotReader(name, source.path), keep / name, config.capture_limit, better)
 
 
 def _postgres(name: str, config: SourceConfig, base: Path, keep: Path) -> Source:
-    schema, limit = config.schema or "public", config.capture_limit
+    from stillframe.sources.postgres.logical import PostgresLogSource
+    from stillframe.sources.postgres.snapshot_reader import PostgresSnapshotReader
+    from stillframe.sources.postgres.triggers import PostgresSource
+    from stillframe.sources.snapshots.source import SnapshotSource
 
-    def triggers() -> Source:
-        from stillframe.sources.postgres import PostgresSource
-
-        return PostgresSource(name, config.url, schema, limit)
-
-    def snapshot() -> Source:
-        from stillframe.sources.postgres_snapshots import PostgresSnapshotReader
-        from stillframe.sources.snapshots import SnapshotSource
-
-        return SnapshotSource(PostgresSnapshotReader(name, config.url, schema), keep / name, limit)
-
-    return _one_of(name, config, keep, {Capture.TRIGGERS: triggers, Capture.SNAPSHOT: snapshot})
+    url, schema, limit = config.url, config.schema or "public", config.capture_limit
+    return _one_of(
+        name,
+        config,
+        keep,
+        PostgresSource(name, url, schema, limit),
+        PostgresLogSource(name, url, schema, limit),
+        SnapshotSource(PostgresSnapshotReader(name, url, schema), keep / name, limit),
+    )
 
 
 def _mariadb(name: str, config: SourceConfig, base: Path, keep: Path) -> Source:
-    limit = config.capture_limit
+    from stillframe.sources.mariadb.binlog import MariadbLogSource
+    from stillframe.sources.mariadb.snapshot_reader import MariadbSnapshotReader
+    from stillframe.sources.mariadb.triggers import MariadbSource
+    from stillframe.sources.snapshots.source import SnapshotSource
 
-    def triggers() -> Source:
-        from stillframe.sources.mariadb import MariadbSource
-
-        return MariadbSource(name, config.url, limit)
-
-    def snapshot() -> Source:
-        from stillframe.sources.mariadb_snapshots import MariadbSnapshotReader
-        from stillframe.sources.snapshots import SnapshotSource
-
-        return SnapshotSource(MariadbSnapshotReader(name, config.url), keep / name, limit)
-
-    return _one_of(name, config, keep, {Capture.TRIGGERS: triggers, Capture.SNAPSHOT: snapshot})
+    url, limit = config.url, config.capture_limit
+    return _one_of(
+        name,
+        config,
+        keep,
+        MariadbSource(name, url, limit),
+        MariadbLogSource(name, url, limit),
+        SnapshotSource(MariadbSnapshotReader(name, url), keep / name, limit),
+    )
 
 
-def _one_of(
-    name: str, config: SourceConfig, keep: Path, ways: Mapping[Capture, Callable[[], Source]]
-) -> Source:
-    """The way to capture that is asked for."""
+def _one_of(name: str, config: SourceConfig, keep: Path, *ways: Source) -> Source:
+    """The way to capture that is asked for, or the best."""
     asked = None if config.capture == AUTO else Capture(config.capture)
-    if asked is not None and asked not in ways:
-        raise ProjectError(
-            f"source {name!r} cannot be captured by {asked}",
-            detail="this version has no such capture for its kind of database",
-            hint=f"use capture: {' or '.join([AUTO, *ways])}",
-        )
     return cast(Source, AutoSource(name, ways, keep / name / "capture.json", asked))
 
 
 def _files(name: str, config: SourceConfig, base: Path, keep: Path) -> Source:
-    from stillframe.sources.files import FilesReader
-    from stillframe.sources.snapshots import SnapshotSource
+    from stillframe.sources.files.reader import FilesReader
+    from stillframe.sources.snapshots.source import SnapshotSource
 
     pattern = str(Path(glob.escape(str(base))) / config.files)
     return SnapshotSource(FilesReader(name, pattern, config.key, config.columns), keep / name)

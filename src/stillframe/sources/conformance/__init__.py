@@ -1,7 +1,17 @@
 """Checks that any `Source` must pass, for whoever writes one.
 
-`run(make)` makes a `World` for each check (an empty database with the source under test on it) and says which
-promises of `Source` are kept, which are broken and how, and which the world does not offer.
+    class MyWorld(World):                        # one empty database, and how to write to it
+        offers = frozenset({Feature.TRANSACTIONS, …})
+        def source(self, capture_limit=None): return MySource(…)
+        def writer(self): return MyWriter(…)     # a connection of an ordinary program
+
+    report = run(make)                           # make() opens a world and closes it again
+    assert not report.broken, str(report)
+    assert set(report.not_offered) == {…}        # pin it, so that nothing is skipped unseen
+
+Each check is a promise of `Source` under its own name, and gets a world of its own. The truth comes from
+plain SELECTs at quiet moments and, while many write, from a journal that the writers keep in the same
+commits; the source is never asked for it.
 """
 
 from __future__ import annotations

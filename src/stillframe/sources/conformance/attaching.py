@@ -17,7 +17,7 @@ from stillframe.sources.conformance.suite import Check, promise
 from stillframe.sources.conformance.traffic import TABLES, Journal, Traffic
 from stillframe.sources.conformance.world import Feature, Table, World
 
-KILLS = 6
+KILLS = 5
 
 
 @promise()
@@ -186,8 +186,8 @@ def check_attach_killed_half_way(world: World) -> None:
         source.detach(ME)
         for i in range(KILLS):
             what = f"seed {seed}: attaching again after kill {i}"
-            standing = Follow(world, ITEMS) if i % 2 else None
-            moment = whole.seconds * (i // 2 + chance.random()) / (KILLS / 2)
+            standing = Follow(world, ITEMS) if i % 3 == 1 else None
+            moment = whole.seconds * (i + chance.random()) / KILLS
             killed += not apart.attach(ME, names, moment).well
             world.run(world.insert(ITEMS, (i, i, "after the kill")))
             if standing:

@@ -14,7 +14,7 @@ from stillframe.sources.base import Position, Source
 from stillframe.sources.conformance.world import Table, World
 
 ME = "warehouse"
-PAIRS = 3
+PAIRS = 2
 
 
 def bag(batches: Iterable[pa.RecordBatch]) -> Bag:
@@ -153,13 +153,12 @@ class Follow:
         before, then = self.history[-1] if self.history else (self.position, truth)
         made = {}
         for name in self.names:
-            made[name] = self.changes(name, before, upto)
+            made[name] = self.changes(name, before, upto) if before != upto else Bag()
             same(made[name], truth[name] - then[name], f"changes of {name!r} by {what}")
-            same(self.state(name, upto), truth[name], f"state of {name!r} after {what}")
-            if before != upto:
-                same(
-                    self.state(name, before), then[name], f"state of {name!r} before {what}, read afterwards"
-                )
+            if truth[name] != then[name]:
+                same(self.state(name, before), then[name], f"state of {name!r} before {what}, read after it")
+            if truth[name] != then[name] or not self.history:
+                same(self.state(name, upto), truth[name], f"state of {name!r} after {what}")
         assert upto.source == before.source, f"{what}: the identity of the source changed"
         assert upto.sequence >= before.sequence, f"{what}: {upto} is below {before}"
         self.history.append((upto, truth))
@@ -168,17 +167,25 @@ class Follow:
 
     def finish(self) -> None:
         """Every state is still what it was, and changes over any two positions add up."""
-        pairs = [(i, j) for j in range(len(self.history)) for i in range(j + 1)]
-        picked = random.Random(len(pairs)).sample(pairs, min(PAIRS, len(pairs)))
-        for i, j in {*picked, (0, len(self.history) - 1)}:
+        last = len(self.history) - 1
+        chance = random.Random(last)
+        for i, j in {(0, last), *(_two(chance, last) for _ in range(PAIRS))}:
             (after, then), (upto, now) = self.history[i], self.history[j]
             for name in self.names:
-                same(self.state(name, upto), now[name], f"state of {name!r} at step {j}, read at the end")
                 same(
                     self.changes(name, after, upto),
                     now[name] - then[name],
                     f"changes of {name!r} from step {i} to step {j}",
                 )
+        for i in {0, *chance.choices(range(last + 1), k=PAIRS)}:
+            at, then = self.history[i]
+            for name in self.names:
+                same(self.state(name, at), then[name], f"state of {name!r} at step {i}, read at the end")
+
+
+def _two(chance: random.Random, last: int) -> tuple[int, int]:
+    one, other = chance.randint(0, last), chance.randint(0, last)
+    return min(one, other), max(one, other)
 
 
 def follow(world: World, *tables: Table) -> Follow:

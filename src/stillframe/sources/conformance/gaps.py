@@ -41,9 +41,8 @@ def goes_on(at: Follow, what: str) -> None:
 def followed(world: World) -> Follow:
     at = follow(world, *tables_of(world))
     fill(world)
-    at.step("inserts")
     world.run("UPDATE items SET n = 20 WHERE id = 2")
-    at.step("an update")
+    at.step("inserts and an update")
     return at
 
 
@@ -74,8 +73,6 @@ def _attach_again(at: Follow, what: str) -> None:
     )
     world.run(world.insert(ITEMS, (77, 7, "after")), "UPDATE items SET n = -7 WHERE id = 77")
     again.step(f"writes after {what} and attaching again")
-    world.run("DELETE FROM items WHERE id = 77")
-    again.step(f"a delete after {what} and attaching again")
 
 
 @promise(Feature.DROP_CAPTURE)
@@ -151,19 +148,16 @@ def check_restored_from_an_older_copy(world: World) -> None:
 @promise(Feature.BACKUP)
 def check_restored_and_written_as_much_again(world: World) -> None:
     """The log is as long as it was, and is another one."""
-    for more in (0, 3):
-        at = followed(world)
-        copy = world.backup()
-        world.run("UPDATE items SET n = 5 WHERE id = 1", world.insert(ITEMS, (9, 9, "lost")))
-        at.step("writes that the copy does not have")
-        world.restore(copy)
-        world.run("UPDATE items SET n = 6 WHERE id = 1", world.insert(ITEMS, (8, 8, "other")))
-        for i in range(more):
-            world.run(world.insert(ITEMS, (50 + i, 0, "more")))
-        _is_a_gap(at, f"a copy was restored and written to {2 + more} times")
-        _attach_again(at, "a copy was restored and written to")
-        at.source.detach(ME)
-        world.run(*(f"DROP TABLE {name}" for name in at.names))
+    at = followed(world)
+    copy = world.backup()
+    world.run("UPDATE items SET n = 5 WHERE id = 1", world.insert(ITEMS, (9, 9, "lost")))
+    at.step("writes that the copy does not have")
+    world.restore(copy)
+    world.run("UPDATE items SET n = 6 WHERE id = 1", world.insert(ITEMS, (8, 8, "other")))
+    _is_a_gap(at, "a copy was restored and written to as often")
+    world.run(*(world.insert(ITEMS, (50 + i, 0, "more")) for i in range(3)))
+    _is_a_gap(at, "a copy was restored and written to more often")
+    _attach_again(at, "a copy was restored and written to")
 
 
 @promise()

@@ -1,0 +1,279 @@
+"""Is the log what a frame takes it for?
+
+Capture rolls back with the transaction it captures, so the numbers of committed log rows have no gaps:
+(after, upto] is whole exactly if it has upto − after rows and the rows at both ends bear the marks that
+were seen there. A relation's part is whole if its triggers stand as they were installed, since `after`.
+
+Whatever installs capture first writes a row of its own to the log: a position fixed before is below that row
+even if nothing was logged in between, when there may have been no triggers to log it.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from stillframe.errors import CaptureGap, SourceError
+from stillframe.sources.base import Committed, Position
+from stillframe.sources.sqlite.capture import (
+    CONSUMERS,
+    FORMAT,
+    LOG,
+    MARK,
+    MARKER,
+    RELATIONS,
+    SOURCE,
+    first_trigger_rowid,
+    installed_digest,
+)
+from stillframe.sources.sqlite.catalog import Table, read_table, self_writing, silencing, table_names
+
+
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """One relation under capture: its number in the log, since when, and where each column stands. `added`
+    says since when columns are captured that came later than the others."""
+
+    id: int
+    since: int
+    columns: tuple[str, ...]
+    added: Mapping[str, int]
+    table: Table
+
+    def has(self, column: str, after: int) -> bool:
+        """Whether every log row after `after` holds the column."""
+        return column in self.columns and self.added.get(column, 0) <= after
+
+
+def gap(source: str, message: str, detail: str = "", code: str | None = None) -> CaptureGap:
+    return CaptureGap(
+        f"the log of source {source!r} does not reach back to what the frame reflects: {message}",
+        detail=detail,
+        hint="run `stillframe refresh --full` to start again from the source's present state",
+        code=code,
+    )
+
+
+def identity(con: sqlite3.Connection) -> str | None:
+    """The identity capture gave this database, None where none is installed."""
+    installed = con.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (SOURCE,))
+    if installed.fetchone() is None:
+        return None
+    found, version = con.execute(f"SELECT identity, format FROM {SOURCE}").fetchone()
+    if version != FORMAT:
+        raise SourceError(
+            "the capture installed there is of another version of stillframe",
+            detail=f"format {version}, this version has {FORMAT}",
+            hint="detach with the version that installed it, then attach with this one",
+            code="CAPTURE_FORMAT",
+        )
+    return str(found)
+
+
+def required_identity(con: sqlite3.Connection, source: str) -> str:
+    found = identity(con)
+    if found is None:
+        raise gap(source, "capture is not installed there (never attached, detached, or created anew)")
+    return found
+
+
+def newest(con: sqlite3.Connection, source: str) -> Position:
+    """The committed state this connection's snapshot shows."""
+    found = required_identity(con, source)
+    last = con.execute(f"SELECT seq, mark FROM {LOG} ORDER BY seq DESC LIMIT 1").fetchone()
+    if last is None:
+        raise gap(
+            source, "the log is empty, and capture always keeps one row: it was trimmed by someone else"
+        )
+    return Position(found, last[0], str(last[1]))
+
+
+def write_marker(con: sqlite3.Connection) -> None:
+    """A log row of no relation, above every position there is or was, also where the log was emptied."""
+    con.execute(
+        f"INSERT INTO {LOG} (seq, mark) SELECT 1 + max((SELECT coalesce(max(seq), 0) FROM {LOG}),"
+        f" (SELECT coalesce(max(since), 0) FROM {RELATIONS}),"
+        f" (SELECT coalesce(max(position), 0) FROM {CONSUMERS})), {MARK}"
+    )
+
+
+def require_anchor(con: sqlite3.Connection, source: str, position: Position) -> None:
+    found = required_identity(con, source)
+    if found != position.source:
+        raise gap(
+            source,
+            "it is another database than the one the frame was read from, or capture was removed and"
+            " installed again",
+            f"identity {found}, expected {position.source}",
+        )
+    row = con.execute(f"SELECT mark FROM {LOG} WHERE seq = ?", (position.sequence,)).fetchone()
+    if row is None:
+        low, high = con.execute(f"SELECT min(seq), max(seq) FROM {LOG}").fetchone()
+        if high is None:
+            message = "the log is empty"
+        elif position.sequence > high:
+            message = "the database was restored from an older copy"
+        elif position.sequence < low:
+            message = "the log was trimmed too far"
+        else:
+            message = "a log row is missing"
+        raise gap(source, message, f"position {position.sequence}, the log holds {low} to {high}")
+    if str(row[0]) != position.mark:
+        raise gap(
+            source,
+            "the database was restored from an older copy and written to since",
+            f"the log row at position {position.sequence} is another one",
+        )
+
+
+def require_whole(con: sqlite3.Connection, source: str, after: Position, upto: Position) -> None:
+    require_anchor(con, source, after)
+    require_anchor(con, source, upto)
+    (there,) = con.execute(
+        f"SELECT count(*) FROM {LOG} WHERE seq > ? AND seq <= ?", (after.sequence, upto.sequence)
+    ).fetchone()
+    missing = max(upto.sequence - after.sequence, 0) - there
+    if missing:
+        raise gap(source, f"{missing} log rows are missing", f"between {after.sequence} and {upto.sequence}")
+
+
+def captured(con: sqlite3.Connection, source: str, relation: str) -> Captured:
+    """The relation's capture, if it stands as it was installed."""
+    row = con.execute(
+        f"SELECT id, since, shape, triggers FROM {RELATIONS} WHERE name = ?", (relation,)
+    ).fetchone()
+    if row is None:
+        raise gap(source, f"relation {relation!r} is not captured")
+    if relation not in table_names(con):
+        raise gap(source, f"table {relation!r} is gone")
+    number, since, shape_text, triggers = row
+    if installed_digest(con, relation, number) != triggers:
+        raise gap(
+            source,
+            f"the capture triggers of table {relation!r} are not as they were installed",
+            "the table was dropped and created again, it or a column was renamed, or triggers were dropped",
+        )
+    table = read_table(con, relation)
+    if table.refusal:
+        raise gap(source, f"table {relation!r} cannot be captured any more", table.refusal)
+    installed, present = json.loads(shape_text), table.shape()
+    columns, added = installed["columns"], installed.pop("added", {})
+    present["columns"] = present["columns"][: len(columns)]  # columns added since are not captured, no harm
+    if present != installed:
+        raise gap(
+            source,
+            f"table {relation!r} changed its columns or unique keys since capture was installed",
+            code="TABLE_CHANGED",
+        )
+    ours = first_trigger_rowid(con, number)
+    late = self_writing(con, relation, younger_than=ours)
+    if late:
+        raise gap(
+            source,
+            f"trigger {late[0]!r} on table {relation!r} is younger than capture and writes to the same table",
+            "it fires before the capture triggers do",
+        )
+    silent = silencing(con, relation, younger_than=ours)
+    if silent:
+        raise gap(
+            source,
+            f"trigger {silent[0]!r} on table {relation!r} is younger than capture and calls RAISE(IGNORE)",
+            "it fires before the capture triggers do, and keeps them from firing",
+        )
+    return Captured(number, since, tuple(name for name, _ in columns), added, table)
+
+
+def require_captured(con: sqlite3.Connection, source: str, relation: str, after: Position) -> Captured:
+    found = captured(con, source, relation)
+    if found.since > after.sequence:
+        raise gap(
+            source,
+            f"capture of table {relation!r} was installed later",
+            f"since {found.since}, needed from {after.sequence}",
+        )
+    return found
+
+
+def require_consumer(con: sqlite3.Connection, source: str, consumer: str) -> int:
+    """The position a consumer acknowledged last."""
+    required_identity(con, source)
+    row = con.execute(f"SELECT position FROM {CONSUMERS} WHERE name = ?", (consumer,)).fetchone()
+    if row is None:
+        raise gap(source, f"consumer {consumer!r} is not registered there")
+    if row[0] is None:
+        raise gap(source, f"consumer {consumer!r} was dropped, being further behind than the capture limit")
+    return int(row[0])
+
+
+def check(con: sqlite3.Connection, source: str, after: Position, relations: Sequence[str]) -> None:
+    require_anchor(con, source, after)
+    require_whole(con, source, after, newest(con, source))
+    for relation in relations:
+        require_captured(con, source, relation, after)
+
+
+def missing(
+    con: sqlite3.Connection, source: str, after: Position, relations: Sequence[str]
+) -> tuple[int, int | None]:
+    """How many log rows of the relations a frame at `after` does not have, and the mark of the oldest."""
+    check(con, source, after, relations)
+    names = ", ".join("?" * len(relations))
+    count, oldest = con.execute(
+        f"SELECT count(*), min(seq) FROM {LOG} WHERE seq > ?"
+        f" AND relation IN (SELECT id FROM {RELATIONS} WHERE name IN ({names}))",
+        (after.sequence, *relations),
+    ).fetchone()
+    row = con.execute(f"SELECT mark FROM {LOG} WHERE seq = ?", (oldest,)).fetchone()
+    return count, row[0] if row else None
+
+
+def transactions(
+    con: sqlite3.Connection, source: str, relations: Sequence[str], after: Position, upto: Position
+) -> tuple[Committed, ...]:
+    """The log does not say where a transaction ends, only where one that was marked begins: what lies between
+    two such marks is taken for one. Its number is that of its first log row."""
+    require_whole(con, source, after, upto)
+    numbers = dict(con.execute(f"SELECT id, name FROM {RELATIONS}"))
+    begins = _segments(con, after, upto)
+    ends = [*(first - 1 for first, _, _ in begins[1:]), upto.sequence]
+    found = []
+    for (first, group, parts), last in zip(begins, ends, strict=False):
+        counted = con.execute(
+            f"SELECT relation, count(*) FROM {LOG} WHERE seq BETWEEN ? AND ? AND relation <> {MARKER}"
+            " GROUP BY relation",
+            (first, last),
+        )
+        rows = {numbers[n]: count for n, count in counted if numbers.get(n) in relations}
+        if rows or group:
+            found.append(Committed(first, rows, group, parts))
+    return tuple(found)
+
+
+def _segments(con: sqlite3.Connection, after: Position, upto: Position) -> list[tuple[int, str, int]]:
+    marks = con.execute(
+        f"SELECT seq, v0, v1 FROM {LOG} WHERE relation = {MARKER} AND seq > ? AND seq <= ? ORDER BY seq",
+        (after.sequence, upto.sequence),
+    ).fetchall()
+    before = [] if marks and marks[0][0] == after.sequence + 1 else [(after.sequence + 1, "", 0)]
+    return [*before, *marks] if upto.sequence > after.sequence else []
+
+
+def tag(con: sqlite3.Connection, after: Position, upto: Position) -> str:
+    """An expression for the number of the transaction a log row is of."""
+    whens = [
+        f"WHEN seq >= {int(first)} THEN {int(first)}" for first, _, _ in reversed(_segments(con, after, upto))
+    ]
+    return f"CASE {' '.join(whens)} END" if whens else "NULL"
+
+
+def without(
+    con: sqlite3.Connection, source: str, after: Position, upto: Position, numbers: Collection[int]
+) -> Position:
+    require_whole(con, source, after, upto)
+    if not numbers:
+        return upto
+    last = max(min(numbers) - 1, after.sequence)
+    (mark,) = con.execute(f"SELECT mark FROM {LOG} WHERE seq = ?", (last,)).fetchone()
+    return Position(upto.source, last, str(mark))
