@@ -1,7 +1,7 @@
 """Writers of the history tests: each transaction writes what it did, row by row, to a journal in the same
 commit. They know nothing of views.
 
-Run as a process: python history_writers.py DATABASE URL WRITER SEED SECONDS PAUSE
+Run as a process: python history_writers.py DATABASE URL TABLES WRITER SEED SECONDS PAUSE
 """
 
 from __future__ import annotations
