@@ -51,8 +51,9 @@ class CaptureGap(SourceError):
     code = "CAPTURE_GAP"
 
 
-# Gaps that reading the relation again mends: the table was emptied, or has other columns.
-RELOADS = ("TRUNCATED", "TABLE_CHANGED")
+# Gaps that reading the relation again mends: the table was emptied, or has other columns, or the user chose
+# another way to capture its source.
+RELOADS = ("TRUNCATED", "TABLE_CHANGED", "CAPTURE_CHANGED")
 GAPS = (CaptureGap.code, *RELOADS)
 
 

@@ -13,7 +13,7 @@ from rich.tree import Tree
 from stillframe.cli.output import Output, cell, redact, table
 from stillframe.cli.plan_svg import plan_svg
 from stillframe.cli.progress import progress
-from stillframe.errors import ProjectError, StillframeError
+from stillframe.errors import ProjectError, SourceError, StillframeError
 from stillframe.runtime import Verification, Warehouse
 
 DRIFT = 3
@@ -33,11 +33,11 @@ def check(warehouse: Warehouse, options: argparse.Namespace, output: Output) -> 
             _print_reason(name, reason, output)
     if not views:
         output.say("there are no views; write one into views/")
-    away = {} if options.offline else warehouse.unreachable()
+    away = {} if options.offline else dict(warehouse.unreachable())
     if not options.offline:
+        ways = {name: _capture(warehouse, name, output, away) for name in warehouse.sources}
         document["sources"] = {
-            name: {**_source_document(away.get(name)), **_capture(warehouse, name, output)}
-            for name in warehouse.sources
+            name: {**_source_document(away.get(name)), **way} for name, way in ways.items()
         }
         document["schemas"] = _store_schemas(warehouse, output)
     output.document(document)
@@ -54,17 +54,29 @@ def _source_document(error: StillframeError | None) -> dict[str, Any]:
     return {"ok": False, "code": error.code, "message": error.message, "hint": error.hint}
 
 
-def _capture(warehouse: Warehouse, name: str, output: Output) -> dict[str, Any]:
-    """How a source's changes are captured, and what would be gained by a better way."""
+def _capture(
+    warehouse: Warehouse, name: str, output: Output, away: dict[str, StillframeError]
+) -> dict[str, Any]:
+    """How a source's changes are captured, and what would be gained by a better way. Methods come strongest
+    first."""
     found = warehouse.capture(name)
     if not found:
         return {}
-    output.text(Text.assemble(("source   ", "cyan"), f"{name}  captured by {found['capture']}"))
+    capture = found["capture"]
+    output.text(Text.assemble(("source   ", "cyan"), f"{name}  captured by {capture}"))
     for method in found["methods"]:
-        if method["capture"] != found["capture"] and method["capture"] != "snapshot":
-            lacking = "; ".join(method["missing"])
-            needs = f"needs {lacking}" if lacking else f"set capture: {method['capture']}"
-            output.say(f"         {method['capture']} would give {method['gains']}: {needs}", style="dim")
+        if method["capture"] == capture:
+            if method["missing"]:
+                away[name] = SourceError(
+                    f"source {name!r} cannot be captured by {capture}",
+                    detail="it needs " + "; ".join(method["missing"]),
+                    hint="mend it, or leave the choice to capture: auto",
+                    code="CAPTURE_UNAVAILABLE",
+                )
+            break
+        output.say(f"         capture: {method['capture']} would give {method['gains']}", style="dim")
+        for lacking in method["missing"]:
+            output.say(f"           needs {lacking}", style="dim")
     return found
 
 

@@ -8,12 +8,14 @@ own log comes next, then comparing snapshots, which needs only the right to read
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from stillframe.sources.base import Capture, Method, Source
+from stillframe.errors import SourceError
+from stillframe.sources.base import Capture, Method, Position, Source, another, captured_by, named
 
 PREFERRED = (Capture.TRIGGERS, Capture.LOG, Capture.SNAPSHOT)
 
@@ -47,15 +49,30 @@ class AutoSource:
         return next(way for way in self.ways if way.capture is capture)
 
     def attach(self, consumer: str, relations: Any) -> Any:
-        """What is installed stays the way this source is captured."""
+        """What is installed stays the way this source is captured, until another one is asked for."""
         source = self.chosen()
         position = source.attach(consumer, relations)
-        if self.asked is None:
+        former = self._remembered()
+        if former is not source.capture:
+            if former is not None:
+                self._by(former).detach(consumer)
             self._remember(source.capture)
         return position
 
+    def check(self, after: Position, relations: Sequence[str]) -> None:
+        chosen = self.chosen()
+        if captured_by(after.source) is not chosen.capture:
+            raise another(self.name, named(chosen.capture, ""), after.source)
+        chosen.check(after, relations)
+
     def detach(self, consumer: str) -> None:
-        self.chosen().detach(consumer)
+        """Of the other ways nothing is left either, as far as the account may tell."""
+        chosen = self.chosen()
+        chosen.detach(consumer)
+        for other in self.ways:
+            if other is not chosen:
+                with suppress(SourceError):
+                    other.detach(consumer)
         self.memory.unlink(missing_ok=True)
         with suppress(OSError):
             self.memory.parent.rmdir()

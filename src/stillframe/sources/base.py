@@ -20,6 +20,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from stillframe.algebra.schema import Schema
+from stillframe.errors import CaptureGap
 
 
 class Capture(StrEnum):
@@ -28,6 +29,30 @@ class Capture(StrEnum):
     TRIGGERS = "triggers"
     LOG = "log"
     SNAPSHOT = "snapshot"
+
+
+def named(capture: Capture, identity: str) -> str:
+    """The identity that positions of a capture carry."""
+    return identity if capture is Capture.TRIGGERS else f"{capture}-{identity}"
+
+
+def captured_by(identity: str) -> Capture:
+    return next((c for c in Capture if identity.startswith(f"{c}-")), Capture.TRIGGERS)
+
+
+def another(source: str, now: str, then: str) -> CaptureGap:
+    """A position with the identity `then` was given to a source that has the identity `now`."""
+    was, became = captured_by(then), captured_by(now)
+    lead = f"the log of source {source!r} does not reach back to what the frame reflects"
+    hint = "run `stillframe refresh --full` to start again from the source's present state"
+    if was is not became:
+        changed = f"{lead}: it was captured by {was} then, and is by {became} now"
+        return CaptureGap(changed, hint=hint, code="CAPTURE_CHANGED")
+    return CaptureGap(
+        f"{lead}: it is another one than the frame was read from, or capture was removed and installed again",
+        detail=f"identity {now}, expected {then}",
+        hint=hint,
+    )
 
 
 @dataclass(frozen=True, slots=True)

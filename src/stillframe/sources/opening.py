@@ -56,14 +56,17 @@ def _sqlite(name: str, config: SourceConfig, base: Path, keep: Path) -> Source:
             detail=config.url,
             hint="three slashes before a relative path, four before an absolute one",
         )
-    source = SqliteSource(name, base / rest[1:], config.capture_limit)
-    if config.capture != Capture.SNAPSHOT:
-        return source
     from stillframe.sources.snapshots.source import SnapshotSource
     from stillframe.sources.sqlite.snapshot_reader import SqliteSnapshotReader
 
-    better = tuple(method for method in source.methods() if method.capture != Capture.SNAPSHOT)
-    return SnapshotSource(SqliteSnapshotReader(name, source.path), keep / name, config.capture_limit, better)
+    path, limit = base / rest[1:], config.capture_limit
+    return _one_of(
+        name,
+        config,
+        keep,
+        SqliteSource(name, path, limit),
+        SnapshotSource(SqliteSnapshotReader(name, path), keep / name, limit),
+    )
 
 
 def _postgres(name: str, config: SourceConfig, base: Path, keep: Path) -> Source:
@@ -103,6 +106,13 @@ def _mariadb(name: str, config: SourceConfig, base: Path, keep: Path) -> Source:
 def _one_of(name: str, config: SourceConfig, keep: Path, *ways: Source) -> Source:
     """The way to capture that is asked for, or the best."""
     asked = None if config.capture == AUTO else Capture(config.capture)
+    there = [str(way.capture) for way in ways]
+    if asked is not None and asked not in there:
+        raise ProjectError(
+            f"source {name!r} cannot be captured by {asked}",
+            detail="its kind of database has no such log",
+            hint=f"use capture: {' or '.join([AUTO, *there])}",
+        )
     return cast(Source, AutoSource(name, ways, keep / name / "capture.json", asked))
 
 

@@ -28,6 +28,7 @@ from stillframe.sources.base import (
     Position,
     Range,
     Relation,
+    another,
 )
 from stillframe.sources.mariadb import books, install
 from stillframe.sources.mariadb import changes as changed
@@ -98,7 +99,7 @@ class MariadbLogSource(MariadbDatabase):
                     f"the binary log of source {self.name!r} cannot be used",
                     detail="; ".join(method.missing),
                     hint="`stillframe check` says what each way to capture needs",
-                    code="NO_LOG",
+                    code="CAPTURE_UNAVAILABLE",
                 )
 
     def _standing(self, relation: str) -> books.Followed | None:
@@ -205,12 +206,7 @@ class MariadbLogSource(MariadbDatabase):
     def _mark(self, snap: Connection, position: Position) -> Mark:
         identity = books.required_identity(snap, self.name)
         if identity != position.source:
-            raise gap(
-                self.name,
-                "it is another database than the one the frame was read from, or capture was removed and"
-                " installed again",
-                f"identity {identity}, expected {position.source}",
-            )
+            raise another(self.name, identity, position.source)
         try:
             return Mark.from_text(position.mark)
         except (ValueError, TypeError):

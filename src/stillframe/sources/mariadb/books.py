@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import pymysql
 
 from stillframe.errors import SourceError
-from stillframe.sources.base import Relation
+from stillframe.sources.base import Capture, Relation, named
 from stillframe.sources.mariadb import catalog
 from stillframe.sources.mariadb.capture import FOUNDATION, GLOBAL, SOURCE
 from stillframe.sources.mariadb.catalog import OWN_PREFIX, Table, TableColumn, read_tables
@@ -104,7 +104,7 @@ def open_books(con: Connection, mark: Mark) -> str:
     known = identity(con)
     if known is not None:
         return known
-    made = str(uuid.uuid4())
+    made = named(Capture.LOG, str(uuid.uuid4()))
     con.run(f"UPDATE {BOOK} SET identity = %s, settled = %s", (made, mark.to_text()))
     return made
 

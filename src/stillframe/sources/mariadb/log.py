@@ -19,7 +19,7 @@ from typing import Any
 import pymysql
 
 from stillframe.errors import SourceError
-from stillframe.sources.base import Committed, Position
+from stillframe.sources.base import Committed, Position, another
 from stillframe.sources.mariadb.capture import (
     CONSUMERS,
     FORMAT,
@@ -101,12 +101,7 @@ def required_identity(con: Connection, source: str) -> str:
 def require_anchor(con: Connection, source: str, position: Position) -> Mark:
     found = required_identity(con, source)
     if found != position.source:
-        raise gap(
-            source,
-            "it is another database than the one the frame was read from, or capture was removed and"
-            " installed again",
-            f"identity {found}, expected {position.source}",
-        )
+        raise another(source, found, position.source)
     mark = mark_of(source, position)
     anchor = mark.anchor
     trimmed, high = con.value(f"SELECT trimmed FROM {SOURCE}"), highest(con)

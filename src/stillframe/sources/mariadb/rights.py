@@ -13,8 +13,8 @@ TRIGGER_RIGHTS = (
 )
 LOG_RIGHTS = ("SELECT", "INSERT", "UPDATE", "DELETE", "CREATE", "DROP")
 _LOG_GAINS = (
-    "every change, exactly, transaction by transaction in the order of their commits, at no cost to writers;"
-    " the server keeps its log for as long as it is told to, and waits for no consumer"
+    "every transaction by itself in the order of commits, hence also `complete`; writers do no more, and the"
+    " server keeps its log for as long as it is told to"
 )
 _TRIGGER_GAINS = "every change, exactly, transaction by transaction"
 _GRANT = re.compile(r"GRANT (.+?) ON (?:TABLE )?(\*|`(?:[^`]|``)*`)\.(\*|`(?:[^`]|``)*`) TO ", re.DOTALL)

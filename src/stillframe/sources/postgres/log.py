@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from stillframe.errors import CaptureGap, SourceError
-from stillframe.sources.base import Committed, Position
+from stillframe.sources.base import Committed, Position, another
 from stillframe.sources.postgres.capture import (
     CONSUMERS,
     FORMAT,
@@ -147,12 +147,7 @@ def _anchored(con: Connection, source: str, snapshot: Snapshot, timeline: str) -
 
 def require_same(source: str, here: Installed, identity: str) -> None:
     if here.identity != identity:
-        raise gap(
-            source,
-            "it is another database than the one the frame was read from, or capture was removed and"
-            " installed again",
-            f"identity {here.identity}, expected {identity}",
-        )
+        raise another(source, here.identity, identity)
 
 
 def require_timeline(source: str, here: Installed, timeline: str) -> None:

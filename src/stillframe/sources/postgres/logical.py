@@ -22,7 +22,17 @@ from datetime import UTC, datetime
 import pyarrow as pa
 
 from stillframe.errors import CaptureGap
-from stillframe.sources.base import Capture, Committed, Consumer, Keys, LogStatus, Position, Range
+from stillframe.sources.base import (
+    Capture,
+    Committed,
+    Consumer,
+    Keys,
+    LogStatus,
+    Position,
+    Range,
+    another,
+    named,
+)
 from stillframe.sources.postgres import log, slots
 from stillframe.sources.postgres.capture import CONSUMERS, GLOBAL, SLOTS
 from stillframe.sources.postgres.catalog import Connection, Table, table_names
@@ -95,7 +105,7 @@ class PostgresLogSource(PostgresTables):
         with slots.listening(self.name, self.url, slot.name) as con:
             found = slots.told(con, slot.name, end)
         last = slots.last_before(found, slot, end)
-        return LogMark(end, last, here.timeline, slot.name).position(here.identity)
+        return LogMark(end, last, here.timeline, slot.name).position(_identity(here))
 
     def check(self, after: Position, relations: Sequence[str]) -> None:
         self._told(relations, after)
@@ -261,7 +271,8 @@ class PostgresLogSource(PostgresTables):
         end = slots.end_of_log(con)
         marks = []
         for position in (after, upto):
-            log.require_same(self.name, here, position.source)
+            if position.source != _identity(here):
+                raise another(self.name, _identity(here), position.source)
             mark = LogMark.parse(position.mark)
             log.require_timeline(self.name, here, mark.timeline)
             if mark.lsn > end:
@@ -379,6 +390,10 @@ class PostgresLogSource(PostgresTables):
             f"the replica identity of table {table.name!r} was not FULL for a while",
             "the old values of some rows are not in the server's log",
         )
+
+
+def _identity(here: Installed) -> str:
+    return named(Capture.LOG, here.identity)
 
 
 def _between(low: LogMark, high: LogMark) -> Callable[[Begin], int]:

@@ -15,7 +15,7 @@ from typing import Any
 
 from stillframe.algebra.schema import Schema
 from stillframe.errors import CaptureGap, SourceError, ValueMismatch
-from stillframe.sources.base import Position
+from stillframe.sources.base import Position, another
 from stillframe.sources.snapshots.store import Damaged, Part, Snapshot, State, Store
 
 
@@ -62,12 +62,7 @@ class Kept:
         """The snapshot a position names, whole."""
         state = self.state
         if state.identity != position.source:
-            raise gap(
-                self.source,
-                "they are others than those the frame was read from: the folder is another one, or was begun"
-                " anew",
-                f"identity {state.identity}, expected {position.source}",
-            )
+            raise another(self.source, state.identity, position.source)
         found = next((s for s in state.snapshots if s.number == position.sequence), None)
         if found is None:
             ahead = position.sequence > state.last

@@ -41,13 +41,11 @@ __all__ = ["Dated", "Learning", "SnapshotReader", "SnapshotSource", "Unstable"]
 @dataclass(frozen=True)
 class SnapshotSource:
     """`capture_limit` bounds the rows of all snapshots that a consumer has yet to pass: one with more before
-    it is dropped, and meets CAPTURE_GAP when it comes back. `better` are methods of capture that this kind
-    of source has beside this one."""
+    it is dropped, and meets CAPTURE_GAP when it comes back."""
 
     inner: SnapshotReader
     folder: Path
     capture_limit: int | None = None
-    better: tuple[Method, ...] = ()
 
     @property
     def name(self) -> str:
@@ -71,7 +69,7 @@ class SnapshotSource:
 
     def methods(self) -> tuple[Method, ...]:
         gains = "nothing is installed; every look reads whole relations, and counts as one transaction"
-        return (*self.better, Method(Capture.SNAPSHOT, (), gains))
+        return (Method(Capture.SNAPSHOT, (), gains),)
 
     def describe(self) -> dict[str, Relation]:
         state = self._state_if_any()

@@ -29,7 +29,7 @@ import pyarrow.parquet as pq
 
 from stillframe.algebra.arrow import staged_schema
 from stillframe.errors import SourceError
-from stillframe.sources.base import Relation
+from stillframe.sources.base import Capture, Relation, named
 
 FORMAT = 1
 WAIT_SECONDS = 60.0
@@ -134,7 +134,7 @@ class State:
 
     @classmethod
     def new(cls) -> State:
-        return cls(str(uuid.uuid4()))
+        return cls(named(Capture.SNAPSHOT, str(uuid.uuid4())))
 
     @property
     def newest(self) -> Snapshot | None:

@@ -16,7 +16,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from stillframe.errors import CaptureGap, SourceError
-from stillframe.sources.base import Committed, Position
+from stillframe.sources.base import Committed, Position, another
 from stillframe.sources.sqlite.capture import (
     CONSUMERS,
     FORMAT,
@@ -102,12 +102,7 @@ def write_marker(con: sqlite3.Connection) -> None:
 def require_anchor(con: sqlite3.Connection, source: str, position: Position) -> None:
     found = required_identity(con, source)
     if found != position.source:
-        raise gap(
-            source,
-            "it is another database than the one the frame was read from, or capture was removed and"
-            " installed again",
-            f"identity {found}, expected {position.source}",
-        )
+        raise another(source, found, position.source)
     row = con.execute(f"SELECT mark FROM {LOG} WHERE seq = ?", (position.sequence,)).fetchone()
     if row is None:
         low, high = con.execute(f"SELECT min(seq), max(seq) FROM {LOG}").fetchone()

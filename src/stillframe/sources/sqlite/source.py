@@ -14,6 +14,7 @@ replaced row is not logged. `stillframe verify` shows what slips through.
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 import uuid
 from collections.abc import Collection, Iterator, Sequence
@@ -92,7 +93,15 @@ class SqliteSource:
 
     def methods(self) -> tuple[Method, ...]:
         gains = "every change, exactly; what lies between two frames counts as one transaction"
-        return (Method(Capture.TRIGGERS, (), gains), Method(Capture.SNAPSHOT, (), "nothing is installed"))
+        missing = [
+            f"the right to write {place.name}"
+            for place in (self.path.parent, self.path)
+            if place.exists() and not os.access(place, os.W_OK)
+        ]
+        return (
+            Method(Capture.TRIGGERS, tuple(missing), gains),
+            Method(Capture.SNAPSHOT, (), "nothing is installed"),
+        )
 
     def describe(self) -> dict[str, Relation]:
         with reading(self.name, self.path) as con:
