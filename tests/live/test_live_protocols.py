@@ -17,6 +17,7 @@ import pytest
 
 from shops import Shop
 from stillframe.protocol import ALGORITHMS
+from stillframe.runtime import conduct
 from stillframe.runtime.recorder import Entry, Installed, Reported, Told
 from stillframe.sources.base import Position
 
@@ -180,3 +181,30 @@ def test_the_naive_algorithm_is_wrong_when_sources_interfere(make_shop: Callable
             warehouse.maintain()
             wrong += not warehouse.verify("v").ok
     assert wrong > 0
+
+
+@pytest.mark.parametrize("algorithm", ["strobe", "t-strobe", "g-strobe", "c-strobe", "c-t-strobe"])
+def test_sources_that_never_keep_still(
+    algorithm: str, make_shop: Callable[[str], Shop], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every look at a source meets another transaction; the session comes to rest all the same."""
+    monkeypatch.setattr(conduct, "MOVING_SECONDS", 0.3)
+    shop = make_shop(algorithm)
+    shop.source("a", A)
+    shop.source("b", B)
+    shop.views(f"CREATE MATERIALIZED VIEW v WITH (algorithm = '{algorithm}') AS {HIDDEN};")
+    writers = Writers(shop, seed=5)
+    with shop.open() as warehouse:
+        for _ in range(15):
+            writers.transaction()
+        warehouse.refresh()
+        warehouse.sources.update(
+            {name: Interfering(source, writers.transaction) for name, source in warehouse.sources.items()}
+        )
+        compensated = 0
+        for _ in range(3):
+            outcome = warehouse.maintain().outcomes["v"]
+            assert outcome.mode in ("incremental", "unchanged"), outcome
+            compensated += outcome.compensated
+            assert warehouse.verify("v").ok  # type: ignore[union-attr]
+        assert compensated > 0

@@ -4,6 +4,10 @@ Law: a protocol hears each source's transactions and answers in the order they h
 exactly once. Sources are read through their logs, so nothing depends on notifications that may be lost,
 late or repeated; a session that is given up leaves nothing behind, and the next one reports everything
 that the last frame does not show again.
+
+Sources that never keep still would keep most protocols from ever installing. So after a while nothing new is
+taken in: what is still asked is answered on the states that were reported last, which the logs give back, and
+the session comes to rest.
 """
 
 from __future__ import annotations
@@ -37,6 +41,7 @@ from stillframe.runtime.recorder import Asked, Entry, Installed, Reported, Told
 from stillframe.sources.base import Position
 
 POLL_SECONDS = 0.05
+MOVING_SECONDS = 2.0
 
 
 class NotQuiet(StillframeError):
@@ -154,7 +159,7 @@ class Conductor:
         self.views: list[Conducted] = []
         self.reached: dict[str, Position] = {}
         self.history: list[Entry] = []
-        self.disturbed = False  # whether something was committed after the session began
+        self.at_rest = False  # whether nothing new is taken in
         self._asks: deque[tuple[Conducted, Ask]] = deque()
 
     def add(self, view: Conducted) -> None:
@@ -177,24 +182,27 @@ class Conductor:
 
     def run(self) -> dict[str, Position]:
         """Report all there is, and go on until every view shows it. Returns what was reported."""
-        deadline = time.monotonic() + self.patience
+        begun = time.monotonic()
         for source in self.channels:
             self._report(source)
-        self.disturbed = False
         while waiting := [view for view in self.views if view.error is None and self._waits(view)]:
-            # A large transaction may take long; what never ends is a source that does not keep still.
-            if time.monotonic() > deadline and (self.disturbed or not self._asks):
-                for view in waiting:
-                    view.error = self._not_quiet(view)
-                self._asks.clear()
-                break
+            self.at_rest = time.monotonic() > begun + MOVING_SECONDS
             if self._asks:
                 self._answer(*self._asks.popleft())
             elif not self._tick(waiting):
-                time.sleep(POLL_SECONDS)
-                for source in self.channels:
-                    self._report(source)
+                if time.monotonic() > begun + self.patience:
+                    for view in waiting:
+                        view.error = self._not_quiet(view)
+                    break
+                self._wait()
         return self.reached
+
+    def _wait(self) -> None:
+        """For parts of global transactions that are not there yet."""
+        time.sleep(POLL_SECONDS)
+        self.at_rest = False
+        for source in self.channels:
+            self._report(source)
 
     def _waits(self, view: Conducted) -> bool:
         asked = any(asker is view for asker, _ in self._asks)
@@ -217,8 +225,8 @@ class Conductor:
         return NotQuiet(
             f"{view.protocol.name} did not bring view {view.name} to rest in {self.patience:g} seconds",
             detail=f"{len(view.owed)} changes are not shown yet, after {view.asked} questions to the sources",
-            hint="it installs only when the sources are quiet, or a global transaction lacks a part; the view"
-            " stays as it was and is tried again; algorithm = 'tid' needs no quiet",
+            hint="a global transaction lacks a part; the view stays as it was and is tried again;"
+            " algorithm = 'tid' shows what does not depend on it",
         )
 
     def _tick(self, waiting: list[Conducted]) -> bool:
@@ -241,7 +249,6 @@ class Conductor:
                 after, view.heard[source] = view.heard[source], upto
                 reports = self._reports(view, source, after, upto)
                 self.history.append(Reported(view.name, source, upto, len(reports)))
-                self.disturbed = self.disturbed or bool(reports)
                 for report in reports:
                     self._notify(view, view.transaction(source, report))
             elif since is not None and view.error is None:
@@ -252,6 +259,8 @@ class Conductor:
 
     def _position(self, source: str) -> Position | None:
         """Where a source stands. One that cannot say stops the views that hear it."""
+        if self.at_rest:
+            return self.reached.get(source)
         try:
             return self.position(source)
         except StillframeError as error:
@@ -275,7 +284,8 @@ class Conductor:
             self._tell(view, Notified(transaction))
 
     def _answer(self, view: Conducted, ask: Ask) -> None:
-        """On the newest state there is: what came since the question was sent is told first."""
+        """On the newest state there is, until nothing new is taken in. What came since the question was sent
+        is told first."""
         if view.error is not None:
             return
         channel = self.channels[ask.source]
