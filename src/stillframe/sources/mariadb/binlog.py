@@ -74,9 +74,10 @@ class MariadbLogSource(MariadbDatabase):
                 if reason := books.refused(table):
                     raise install.uncapturable(self.name, table.name, reason)
             books.found(con)
-            standing = {name: self._standing(name) for name in tables}
+            begun_anew = self._read(self._begun_anew)
+            standing = {name: None if begun_anew else self._standing(name) for name in tables}
             mark = self._read(lambda snap: self._newest(snap, con))
-            identity = books.open_books(con, mark)
+            identity = books.open_books(con, mark, anew=begun_anew)
             books.settle(con, mark)
             for name, table in tables.items():
                 there = standing[name]
@@ -101,6 +102,16 @@ class MariadbLogSource(MariadbDatabase):
                     hint="`stillframe check` says what each way to capture needs",
                     code="CAPTURE_UNAVAILABLE",
                 )
+
+    def _begun_anew(self, snap: Connection) -> bool:
+        """Whether the log is not the one in which the newest position was fixed, or does not reach back to
+        it: then no position of anybody's can be followed."""
+        try:
+            if books.identity(snap) is not None:
+                self._through(books.settled(snap), None, self._place(snap), {})
+        except CaptureGap:
+            return True
+        return False
 
     def _standing(self, relation: str) -> books.Followed | None:
         """Capture that goes on; None where it is missing or broken, and has to begin anew."""

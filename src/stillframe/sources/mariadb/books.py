@@ -99,13 +99,15 @@ def found(con: Connection) -> None:
         con.run(f"INSERT IGNORE INTO {BOOK} (id, format) VALUES (1, {FORMAT})")
 
 
-def open_books(con: Connection, mark: Mark) -> str:
-    """The identity; a new one if there was none, from this position on."""
+def open_books(con: Connection, mark: Mark, *, anew: bool = False) -> str:
+    """The identity; a new one, from this position on, if there was none or the log was begun anew."""
     known = identity(con)
-    if known is not None:
+    if known is not None and not anew:
         return known
     made = named(Capture.LOG, str(uuid.uuid4()))
-    con.run(f"UPDATE {BOOK} SET identity = %s, settled = %s", (made, mark.to_text()))
+    with transaction(con):
+        con.run(f"DELETE FROM {RELATIONS}")
+        con.run(f"UPDATE {BOOK} SET identity = %s, settled = %s", (made, mark.to_text()))
     return made
 
 

@@ -25,6 +25,8 @@ _HEADER = struct.Struct("<IBIIIH")
 HEADER_BYTES = _HEADER.size
 _ARTIFICIAL = 0x20
 _CHECKSUM_BYTES = 4
+# What a GTID event says of its group.
+_GROUP_COMMIT, TRANSACTIONAL, PREPARED_XA, COMPLETED_XA = 0x02, 0x04, 0x40, 0x80
 
 
 class Kind(IntEnum):
@@ -78,8 +80,11 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Query:
+    """`mode` is the sql_mode that the statement was written in."""
+
     database: str
     text: str
+    mode: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +162,24 @@ def query_of(event: Event) -> Query:
     text = body[place + database_length + 1 :]
     if event.kind == Kind.QUERY_COMPRESSED:
         text = _uncompressed(text)
-    return Query(database, text.decode(errors="replace"))
+    return Query(database, text.decode(errors="replace"), _sql_mode(body[13:place]))
+
+
+def _sql_mode(status: bytes) -> int:
+    """The second thing a statement is logged with, after four bytes of flags."""
+    place = 5 if status[:1] == b"\0" else 0
+    return (
+        int.from_bytes(status[place + 1 : place + 9], "little") if status[place : place + 1] == b"\1" else 0
+    )
+
+
+def xid_of(event: Event) -> str:
+    """The name of the XA transaction that a group prepares or ends; nothing where it does neither."""
+    body = event.body
+    if not body[12] & (PREPARED_XA | COMPLETED_XA):
+        return ""
+    place = 13 + (8 if body[12] & _GROUP_COMMIT else 0)
+    return body[place : place + 6 + body[place + 4] + body[place + 5]].hex()
 
 
 def table_of(event: Event) -> TableMap:

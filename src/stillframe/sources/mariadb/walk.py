@@ -22,7 +22,10 @@ from stillframe.errors import CaptureGap
 from stillframe.sources.mariadb.catalog import TableColumn
 from stillframe.sources.mariadb.connect import Server
 from stillframe.sources.mariadb.events import (
+    COMPLETED_XA,
+    PREPARED_XA,
     ROWS,
+    TRANSACTIONAL,
     Event,
     Kind,
     Query,
@@ -34,13 +37,16 @@ from stillframe.sources.mariadb.events import (
     rows_of,
     table_id_of,
     table_of,
+    xid_of,
 )
 from stillframe.sources.mariadb.position import gap
 from stillframe.sources.mariadb.rows import ByteTables, Layout, Unfit, count_images, images, layout
 
 _PLACE_BITS = 40
-_TRANSACTIONAL, _PREPARED_XA = 0x04, 0x40
+_FIRST_PLACE = 4  # in each file
+_ANSI_QUOTES, _NO_BACKSLASH_ESCAPES = 1 << 2, 1 << 20
 _CONTROL = re.compile(r"\s*(BEGIN|COMMIT|ROLLBACK|SAVEPOINT|RELEASE|XA|START)\b", re.IGNORECASE)
+_XA_COMMIT = re.compile(r"\s*XA\s+COMMIT\b", re.IGNORECASE)
 _ROLLBACK = re.compile(r"\s*ROLLBACK\s*;?\s*$", re.IGNORECASE)
 _TEMPORARY = re.compile(r"\s*\w+\s+(OR\s+REPLACE\s+)?(/\*!\d+\s+)?TEMPORARY\b", re.IGNORECASE)
 _NAME = r"(?:(?P<of>`(?:[^`]|``)+`|[\w$]+)\s*\.\s*)?(?P<name>`(?:[^`]|``)+`|[\w$]+)"
@@ -58,7 +64,12 @@ _MOVES = re.compile(
     r"|DROP(?!\s+(INDEX|KEY|FOREIGN|CONSTRAINT|CHECK|PRIMARY)\b))\b",
     re.IGNORECASE,
 )
-_QUOTED = re.compile(r"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.|\"\")*\"|/\*.*?\*/|--[^\n]*|#[^\n]*", re.DOTALL)
+_CASCADES = re.compile(r"\bON\s+(DELETE|UPDATE)\s+(CASCADE|SET)\b", re.IGNORECASE)
+_EXECUTED = re.compile(r"/\*M?!\d*(.*?)\*/", re.DOTALL)
+_COMMENT = r"/\*.*?\*/|--(?=\s|$)[^\n]*|#[^\n]*"
+_QUOTED = re.compile(rf"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.|\"\")*\"|{_COMMENT}", re.DOTALL)
+_QUOTED_PLAINLY = re.compile(rf"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|{_COMMENT}", re.DOTALL)
+_FOR_ONE = re.compile(r"\s*SET\s+STATEMENT\b.*?\bFOR\b", re.IGNORECASE | re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,11 +166,12 @@ class Walk:
     disturbed: bool = False
     bytes: int = 0
     _tables: dict[int, tuple[str, Layout] | None] = field(default_factory=dict)
+    _prepared: set[str] = field(default_factory=set)
 
     def rows(self) -> Iterator[Rows]:
         """The row events of transactions that are not in `after` and are in `upto`, if there is one. A group
         that is not of transactional tables alone may end in ROLLBACK: it is held until it is over."""
-        transaction, flags = 0, _TRANSACTIONAL
+        transaction, flags, xid = 0, TRANSACTIONAL, ""
         held: list[Rows] = []
         for event in self._events():
             kind = event.kind
@@ -167,6 +179,9 @@ class Walk:
                 yield from held
                 held = []
                 transaction, flags = Place(event.file, event.start).number, event.body[12]
+                xid = xid_of(event)
+                if flags & PREPARED_XA and self._wanted(transaction):
+                    self._prepared.add(xid)
                 self._tables.clear()
             elif kind == Kind.TABLE_MAP:
                 self._note(table_of(event))
@@ -174,7 +189,9 @@ class Walk:
                 known = self._tables.get(table_id_of(event))
                 if known is not None and self._wanted(transaction):
                     found = self._rows(transaction, flags, event, *known)
-                    if flags & _TRANSACTIONAL:
+                    if found is None:
+                        self.disturbed = True
+                    elif flags & TRANSACTIONAL:
                         yield found
                     else:
                         held.append(found)
@@ -182,25 +199,58 @@ class Walk:
                 query = query_of(event)
                 if _ROLLBACK.match(query.text):
                     held = []
+                if flags & COMPLETED_XA and _XA_COMMIT.match(query.text):
+                    self._require_known(xid)
                 self._heed(query)
         yield from held
 
     def _wanted(self, transaction: int) -> bool:
         return not self.after.has(transaction) and (self.upto is None or self.upto.has(transaction))
 
-    def _rows(self, transaction: int, flags: int, event: Event, relation: str, how: Layout) -> Rows:
-        if flags & _PREPARED_XA:
-            raise self._gap(
-                f"table {relation!r} was written by an XA transaction",
-                "what it wrote is in the log before it is committed",
-            )
+    def _rows(self, transaction: int, flags: int, event: Event, relation: str, how: Layout) -> Rows | None:
+        """None of a minor relation whose rows cannot be followed."""
         found = rows_of(event)
-        if not found.whole:
-            raise self._gap(
-                f"the binary log has rows of table {relation!r} that lack columns",
-                "they were written with a binlog_row_image other than FULL",
-            )
-        return Rows(transaction, event.timestamp, relation, found, how)
+        if found.whole and not flags & PREPARED_XA:
+            return Rows(transaction, event.timestamp, relation, found, how)
+        if relation in self.minor:
+            return None
+        if flags & PREPARED_XA:
+            raise self._xa(relation)
+        raise self._gap(
+            f"the binary log has rows of table {relation!r} that lack columns",
+            "they were written with a binlog_row_image other than FULL",
+        )
+
+    def _xa(self, relation: str) -> CaptureGap:
+        return self._gap(
+            f"table {relation!r} was written by an XA transaction",
+            "what it wrote is in the log before it is committed",
+        )
+
+    def _require_known(self, xid: str) -> None:
+        """An XA transaction that was prepared before the walk began is looked for in the file it began in."""
+        if xid in self._prepared:
+            return
+        inside = found = False
+        start = self.after.start
+        for event in events(self.server, start.file, _FIRST_PLACE):
+            if Place(event.file, event.start).number >= start.number:
+                break
+            if event.kind == Kind.GTID:
+                inside = bool(event.body[12] & PREPARED_XA) and xid_of(event) == xid
+                found = found or inside
+            elif inside and event.kind == Kind.TABLE_MAP:
+                table = table_of(event)
+                if table.database != self.server.database or table.table not in self.watched:
+                    continue
+                if table.table not in self.minor:
+                    raise self._xa(table.table)
+                self.disturbed = True
+        if found:
+            return
+        for relation in self.watched:
+            if relation not in self.minor:
+                raise self._xa(relation)
 
     def _note(self, table: TableMap) -> None:
         self._tables[table.id] = None
@@ -253,9 +303,9 @@ class Walk:
         return self._gap("the database was restored from an older copy", text)
 
     def _heed(self, query: Query) -> None:
-        if _CONTROL.match(query.text) or _TEMPORARY.match(query.text):
+        text = _bare(query)
+        if _CONTROL.match(text) or _TEMPORARY.match(text):
             return
-        text = _QUOTED.sub(" ", query.text)
         ours = self.server.database
         if query.database == ours or _names(text, ours):
             for relation in self.watched:
@@ -273,7 +323,9 @@ class Walk:
         if created:
             harmful = self._is(relation, created, database)
         elif altered and self._is(relation, altered, database):
-            harmful = _MOVES.search(altered["rest"]) is not None
+            ignores = _MOVES.search(text[: altered.start("name")])
+            changes = _MOVES.search(altered["rest"]) or _CASCADES.search(altered["rest"])
+            harmful = (ignores or changes) is not None
         elif altered:
             harmful = _MOVES.search(altered["rest"]) is not None and _names(altered["rest"], relation)
         elif drops:
@@ -310,6 +362,18 @@ def anchored(source: str, server: Server, place: Place) -> Mark | None:
 
 def digest_of(event: Event) -> str:
     return hashlib.sha256(event.data).hexdigest()[:16]
+
+
+def _bare(query: Query) -> str:
+    """A statement without its texts and comments, but with what only looks like a comment."""
+    ansi = query.mode & _ANSI_QUOTES
+    quoted = _QUOTED_PLAINLY if query.mode & _NO_BACKSLASH_ESCAPES else _QUOTED
+
+    def kept(found: re.Match[str]) -> str:
+        name = found[0][1:-1].replace('""', '"').replace("`", "``")
+        return f"`{name}`" if ansi and found[0].startswith('"') else " "
+
+    return _FOR_ONE.sub(" ", quoted.sub(kept, _EXECUTED.sub(r" \1 ", query.text)))
 
 
 def _names(text: str, name: str) -> bool:
