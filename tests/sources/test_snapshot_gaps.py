@@ -201,7 +201,7 @@ GAPS: list[tuple[str, Callable[[Exports], None]]] = [
     ("deleted or altered by hand", truncate_file),
     ("detached, or deleted", lose_state),
     ("is damaged", spoil_state),
-    ("they are others than those", another_folder),
+    ("another database", another_folder),
     ("restored from an older copy", restore),
     ("restored from an older copy, and others", lambda made: restore(made, 1)),
     ("restored from an older copy, and others", lambda made: restore(made, 2)),
@@ -278,8 +278,8 @@ def test_a_state_of_another_version_is_told(tmp_path: Path) -> None:
 def test_a_position_of_elsewhere(tmp_path: Path) -> None:
     made = world(tmp_path)
     at = made.source.attach(ME, ["t"])
-    with pytest.raises(CaptureGap, match="they are others"):
-        made.source.acknowledge(ME, Position("elsewhere", at.sequence, at.mark))
+    with pytest.raises(CaptureGap, match="another database"):
+        made.source.acknowledge(ME, Position("snapshot-elsewhere", at.sequence, at.mark))
 
 
 def test_who_waits_too_long_for_the_lock_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,7 +49,8 @@ def another(source: str, now: str, then: str) -> CaptureGap:
         changed = f"{lead}: it was captured by {was} then, and is by {became} now"
         return CaptureGap(changed, hint=hint, code="CAPTURE_CHANGED")
     return CaptureGap(
-        f"{lead}: it is another one than the frame was read from, or capture was removed and installed again",
+        f"{lead}: it is another database than the one the frame was read from, or capture was removed and"
+        " installed again",
         detail=f"identity {now}, expected {then}",
         hint=hint,
     )
