@@ -36,6 +36,7 @@ from stillframe.lake.frame import ViewState
 T = TypeVar("T")
 
 SMALL = 20_000  # rows the driver looks at itself
+KNOWN = 10_000  # parts of states to remember, at the least
 DEEP = 16  # nodes over large bags after which a plan's rows are written
 _MARK = "#"
 
@@ -56,6 +57,8 @@ class Holding:
         self._folder = folder
         self._bags: list[Bag | Staged | _Content] = []
         self._folders = 0
+        self._known: dict[int, Any] = {}  # parts of states that are settled, by identity
+        self._known_limit = KNOWN
 
     # -- holding
 
@@ -143,7 +146,13 @@ class Holding:
     # -- evaluating
 
     def settle(self, value: T) -> T:
-        """A state, or actions, with the plans in them evaluated as far as it pays."""
+        """A state, or actions, with the plans in them evaluated as far as it pays. What was settled before is
+        known again, so that a step costs what it changed and not what there is."""
+        if len(self._known) > self._known_limit:
+            self._known.clear()
+            found = self._settle(value)
+            self._known_limit = max(KNOWN, 4 * len(self._known))
+            return found  # type: ignore[no-any-return]
         return self._settle(value)  # type: ignore[no-any-return]
 
     def _settle(self, value: Any) -> Any:
@@ -152,11 +161,15 @@ class Holding:
         if isinstance(value, tuple):
             changed = tuple(self._settle(item) for item in value)
             return value if all(a is b for a, b in zip(changed, value, strict=True)) else changed
+        if self._known.get(id(value)) is value:
+            return value
         if is_dataclass(value) and not isinstance(value, type):
             old = {field.name: getattr(value, field.name) for field in fields(value)}
             new = {name: self._settle(item) for name, item in old.items()}
             changes = {name: item for name, item in new.items() if item is not old[name]}
-            return replace(value, **changes) if changes else value
+            found = replace(value, **changes) if changes else value
+            self._known[id(found)] = found
+            return found
         return value
 
     def _settled(self, plan: Plan) -> Plan:
