@@ -43,7 +43,7 @@ test-live:
 	$(BIN)/pytest -m 'not long' $(LIVE) --durations=25 2>&1 | sed -u 's/^/live   /'
 
 test-on-spark:
-	$(BIN)/pytest -m 'engine and not long' --engine=spark --durations=15 2>&1 | sed -u 's/^/spark  /'
+	$(BIN)/pytest -m 'engine and not long and not slow_on_spark' --engine=spark --durations=15 2>&1 | sed -u 's/^/spark  /'
 
 test-long: setup servers lint
 	STILLFRAME_LONG=1 $(BIN)/pytest --durations=30

@@ -50,6 +50,7 @@ def write_at_once(project: FaultsProject, changes: int, seed: str) -> list[dict[
     return [project.finish(writer, timeout=600) for writer in writers]
 
 
+@pytest.mark.slow_on_spark
 def test_ten_thousand_changes_while_run_goes_on(project: FaultsProject) -> None:
     run_beside_writers(project, CHANGES)
 
@@ -59,6 +60,7 @@ def test_a_hundred_thousand_changes_while_run_goes_on(project: FaultsProject, en
     run_beside_writers(project, CHANGES * (10 if engine_name == "sail" else 2))
 
 
+@pytest.mark.slow_on_spark
 def test_processes_that_refresh_at_once_apply_nothing_twice(project: FaultsProject, engine_name: str) -> None:
     """Two queue politely, with or without patience; the third does not look at the lock at all, so that
     only the commit keeps it apart."""

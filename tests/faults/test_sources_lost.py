@@ -84,6 +84,7 @@ def log_rows(root: Path, source: str = "one") -> int:
     return int(count)
 
 
+@pytest.mark.slow_on_spark
 def test_two_warehouses_at_different_speeds_and_one_left_for_dead(world, make_shop):
     quick, slow = world.open(), second_warehouse(world, make_shop, "slow")
     quick.refresh()

@@ -20,17 +20,10 @@ from stillframe.sources.conformance import Check, World
 # All else is the same as of the source that is chosen.
 OF_THE_CHOICE = frozenset(
     {
-        "check_transactions_of_several_tables",
         "check_a_source_is_a_value",
         "check_what_the_source_says_of_itself",
-        "check_states_without_some_transactions",
-        "check_a_dead_consumer_is_given_up",
-        "check_one_detaches_the_others_go_on",
-        "check_attach_is_repeatable",
-        "check_attach_is_refused_as_a_whole",
         "check_attach_killed_half_way",
         "check_detach_leaves_no_trace",
-        "check_detached_meanwhile",
         "check_an_account_that_only_reads",
         "check_passwords_are_never_shown",
     }
