@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -299,10 +300,114 @@ def test_a_table_that_changes(request: pytest.FixtureRequest, shop: Shop, kind: 
             world.run(*script.split("; "))
             world.run("INSERT INTO t (id, v) VALUES (8, 8)")
             if w.maintain().failures:
-                print("STOPPED", script)
                 w.refresh("v", full=True)
             world.exact(w)
             world.run("UPDATE t SET v = v + 1 WHERE id = 8")
             settled(w)
             world.exact(w)
             assert w.frame().views["v"].session["mode"] != "full" and w.verify("v").ok
+
+
+# -- size
+
+
+def test_a_change_too_large_for_the_driver(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engine reads it again: whoever looked at it first holds nothing at the source any more."""
+    monkeypatch.setattr(sys.modules["stillframe.engine.stage"], "DRIVER_ROWS", 1000)
+    with world.shop.open() as w:
+        settled(w)
+        if world.kind == "postgres":
+            world.run("INSERT INTO t SELECT i, i FROM generate_series(10, 5009) i")
+        else:
+            world.run("INSERT INTO t SELECT seq, seq FROM seq_10_to_5009")
+        settled(w)
+        world.run("UPDATE t SET v = v + 1", "DELETE FROM t WHERE id > 4000")
+        settled(w)
+        world.exact(w)
+        assert w.verify("v").ok
+
+
+# -- servers that crash, and servers that do not offer their log
+
+
+@pytest.mark.parametrize("flush", [0, 1])
+def test_a_crash_may_take_from_the_tables_what_the_log_has(shop: Shop, flush: int) -> None:
+    durable = f"--innodb-flush-log-at-trx-commit={flush}"
+    with servers.mariadb(*servers.BINLOG, durable) as server:
+        world = World(shop, "mariadb", server, "crashed")
+        world.run(T, "INSERT INTO t VALUES (1, 1), (2, 2)")
+        world.capture()
+        shop.views(VIEW.format(""))
+        with shop.open() as w:
+            settled(w)
+            world.run("UPDATE t SET v = v + 1", "INSERT INTO t VALUES (3, 3)")
+            world.db.con.close()
+            server.stop(kill=True)
+            assert stopped(w).code == "UNREACHABLE"
+            server.start()
+            world.db = Database("mariadb", world.url)
+            if flush:
+                settled(w)
+            else:
+                assert stopped(w).code == "CAPTURE_GAP"
+                w.refresh("v", full=True)
+            world.exact(w)
+            world.run("INSERT INTO t VALUES (9, 9)")
+            settled(w)
+            world.exact(w)
+        world.db.con.close()
+
+
+def test_a_server_that_does_not_log_is_left_as_it_was(shop: Shop) -> None:
+    with servers.postgres(wal_level="replica") as server:
+        world = World(shop, "postgres", server, "unlogged")
+        world.run(T)
+        world.capture()
+        shop.views(VIEW.format(""))
+        before = dumped(world)
+        with shop.open() as w:
+            assert stopped(w).code == "CAPTURE_UNAVAILABLE"
+        assert dumped(world) == before
+        world.db.con.close()
+
+
+# -- global transactions
+
+
+@pytest.mark.parametrize("options", ["", "WITH (consistency = 'complete')"])
+def test_no_frame_splits_a_global_transaction(
+    shop: Shop, postgres: servers.PostgresServer, mariadb: servers.MariadbServer, options: str
+) -> None:
+    urls = {"a": postgres.url("parts"), "b": mariadb.url("parts")}
+    postgres.database("parts")
+    mariadb.database("parts")
+    a, b = Database("postgres", urls["a"]), Database("mariadb", urls["b"])
+    for database in (a, b):
+        database.run(T)
+    shop.configure(extra="".join(f"  {s}: {{url: '{url}', capture: log}}\n" for s, url in urls.items()))
+    shop.views(
+        "".join(f"CREATE MATERIALIZED VIEW v{s} {options} AS SELECT id, v FROM {s}.t;\n" for s in urls)
+    )
+
+    def part(database: Database, marks: str, n: int) -> None:
+        database.run("BEGIN")
+        database.run(f"INSERT INTO {marks} (id, parts) VALUES ('g{n}', 2)")
+        database.run(f"INSERT INTO t VALUES ({n}, 0)")
+        database.run("COMMIT")
+
+    with shop.open() as w:
+        settled(w)
+        for n in range(3):
+            part(a, "_stillframe.global", n)
+            a.run(f"UPDATE t SET v = 1 WHERE id = {n}")
+            settled(w)
+            assert not any(row[0] == n for row in rows(w, "va"))
+            part(b, "_stillframe_global", n)
+            settled(w)
+            settled(w)
+            assert (n, 1) in rows(w, "va") and (n, 0) in rows(w, "vb")
+        for frame in w.frames():
+            ids = [w.arrow(view, frame.number).column("id").to_pylist() for view in ("va", "vb")]
+            assert sorted(ids[0]) == sorted(ids[1])
+    for database in (a, b):
+        database.con.close()

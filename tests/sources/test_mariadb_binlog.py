@@ -182,13 +182,15 @@ def test_a_log_begun_anew_is_a_gap(own_server: servers.MariadbServer, writes: in
 
 
 def test_a_server_that_was_killed_goes_on(own_server: servers.MariadbServer) -> None:
-    run(own_server.connect(), "SET GLOBAL innodb_flush_log_at_trx_commit = 1, GLOBAL sync_binlog = 1")
+    durable = "SET GLOBAL innodb_flush_log_at_trx_commit = 1, GLOBAL sync_binlog = 1"
+    run(own_server.connect(), durable)
     world = LogWorld(own_server, "t", KEYED, FILL)
     world.run("INSERT INTO t VALUES (4, 'd', 40)")
     world.follow()
     world.run("INSERT INTO t VALUES (5, 'e', 50)")
     own_server.stop(kill=True)
     own_server.start()
+    run(own_server.connect(), durable)
     world.con = world.connect()
     world.run("INSERT INTO t VALUES (6, 'f', 60)")
     world.follow()

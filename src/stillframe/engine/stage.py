@@ -8,7 +8,7 @@ read and written by a task of the engine.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import get_ident
@@ -61,19 +61,31 @@ def stage(
 ) -> Staged:
     """Run a read to its end and leave its rows in `folder`; the engine starts only if it is needed. Rows are
     `net` if those that cancel are gone, however many they are; few rows always are."""
-    schema = staged_schema(types)
+    table = _few(read, staged_schema(types))
+    if table is not None:
+        return _by_driver(_netted(table), positions, types, folder)
+    if net:
+        return _net_by_task(engine(), read, positions, types, folder)
+    return _by_task(engine(), read, positions, types, folder)
+
+
+def _few(read: Read, schema: pa.Schema) -> pa.Table | None:
+    """What is read; None if that is too much for the driver. Either way the read has ended and holds nothing
+    at the source that another one may have to wait for."""
     batches, rows = [], 0
-    for batch in read():
-        if batch.schema.types != schema.types:
-            raise _retyped(batch.schema, schema)
-        batches.append(batch)
-        rows += batch.num_rows
-        if rows > DRIVER_ROWS:
-            batches.clear()
-            if net:
-                return _net_by_task(engine(), read, positions, types, folder)
-            return _by_task(engine(), read, positions, types, folder)
-    return _by_driver(_netted(pa.Table.from_batches(batches, schema)), positions, types, folder)
+    found = read()
+    try:
+        for batch in found:
+            if batch.schema.types != schema.types:
+                raise _retyped(batch.schema, schema)
+            batches.append(batch)
+            rows += batch.num_rows
+            if rows > DRIVER_ROWS:
+                return None
+    finally:
+        if isinstance(found, Generator):
+            found.close()
+    return pa.Table.from_batches(batches, schema)
 
 
 def _by_driver(table: pa.Table, positions: Sequence[int], types: Sequence[Type], folder: Path) -> Staged:

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 
 from stillframe.errors import CaptureGap
 from stillframe.sources.mariadb.catalog import TableColumn
-from stillframe.sources.mariadb.connect import Server
+from stillframe.sources.mariadb.connect import Connection, Server
 from stillframe.sources.mariadb.events import (
     COMPLETED_XA,
     PREPARED_XA,
@@ -41,10 +41,10 @@ from stillframe.sources.mariadb.events import (
 )
 from stillframe.sources.mariadb.position import gap
 from stillframe.sources.mariadb.rows import ByteTables, Layout, Unfit, count_images, images, layout
+from stillframe.sources.mariadb.statements import bare
 
 _PLACE_BITS = 40
 _FIRST_PLACE = 4  # in each file
-_ANSI_QUOTES, _NO_BACKSLASH_ESCAPES = 1 << 2, 1 << 20
 _CONTROL = re.compile(r"\s*(BEGIN|COMMIT|ROLLBACK|SAVEPOINT|RELEASE|XA|START)\b", re.IGNORECASE)
 _XA_COMMIT = re.compile(r"\s*XA\s+COMMIT\b", re.IGNORECASE)
 _ROLLBACK = re.compile(r"\s*ROLLBACK\s*;?\s*$", re.IGNORECASE)
@@ -65,11 +65,6 @@ _MOVES = re.compile(
     re.IGNORECASE,
 )
 _CASCADES = re.compile(r"\bON\s+(DELETE|UPDATE)\s+(CASCADE|SET)\b", re.IGNORECASE)
-_EXECUTED = re.compile(r"/\*M?!\d*(.*?)\*/", re.DOTALL)
-_COMMENT = r"/\*.*?\*/|--(?=\s|$)[^\n]*|#[^\n]*"
-_QUOTED = re.compile(rf"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.|\"\")*\"|{_COMMENT}", re.DOTALL)
-_QUOTED_PLAINLY = re.compile(rf"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|{_COMMENT}", re.DOTALL)
-_FOR_ONE = re.compile(r"\s*SET\s+STATEMENT\b.*?\bFOR\b", re.IGNORECASE | re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,9 +267,13 @@ class Walk:
         anchors = {self.after.place: self.after.digest}
         if self.upto is not None:
             anchors[self.upto.place] = self.upto.digest
+        ended, file = True, start.file
         try:
             for event in events(self.server, start.file, start.at):
                 place = Place(event.file, event.start)
+                if event.file != file and not ended:
+                    self._require_durable(file)
+                ended, file = event.kind in (Kind.STOP, Kind.ROTATE), event.file
                 if place in anchors and anchors.pop(place) != digest_of(event):
                     raise self._gap(
                         "the database was restored from an older copy and written to since",
@@ -294,16 +293,30 @@ class Walk:
                 f"{self.end.file}:{self.end.at} is not in its log",
             )
 
+    def _require_durable(self, file: str) -> None:
+        """A file that nothing ends was the last one before a crash. Where commits do not wait for the disk,
+        the log may have more than the tables."""
+        con = Connection(self.server)
+        try:
+            ((flush,),) = con.all("SELECT @@innodb_flush_log_at_trx_commit")
+        finally:
+            con.close()
+        if flush != 1:
+            raise self._gap(
+                "its server crashed, and its tables may lack what its log has",
+                f"{file} was not ended, and innodb_flush_log_at_trx_commit is not 1",
+            )
+
     def _unreadable(self, text: str) -> CaptureGap:
         if "Could not find first log" in text:
             return self._gap(
                 "the binary log was purged that far, or begun anew",
                 f"{self.after.start.file} is not there any more",
             )
-        return self._gap("the database was restored from an older copy", text)
+        return self._gap("the database was restored from an older copy, or its binary log begun anew", text)
 
     def _heed(self, query: Query) -> None:
-        text = _bare(query)
+        text = bare(query)
         if _CONTROL.match(text) or _TEMPORARY.match(text):
             return
         ours = self.server.database
@@ -362,18 +375,6 @@ def anchored(source: str, server: Server, place: Place) -> Mark | None:
 
 def digest_of(event: Event) -> str:
     return hashlib.sha256(event.data).hexdigest()[:16]
-
-
-def _bare(query: Query) -> str:
-    """A statement without its texts and comments, but with what only looks like a comment."""
-    ansi = query.mode & _ANSI_QUOTES
-    quoted = _QUOTED_PLAINLY if query.mode & _NO_BACKSLASH_ESCAPES else _QUOTED
-
-    def kept(found: re.Match[str]) -> str:
-        name = found[0][1:-1].replace('""', '"').replace("`", "``")
-        return f"`{name}`" if ansi and found[0].startswith('"') else " "
-
-    return _FOR_ONE.sub(" ", quoted.sub(kept, _EXECUTED.sub(r" \1 ", query.text)))
 
 
 def _names(text: str, name: str) -> bool:

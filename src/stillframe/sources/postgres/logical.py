@@ -21,7 +21,7 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 
-from stillframe.errors import CaptureGap
+from stillframe.errors import CaptureGap, SourceError
 from stillframe.sources.base import (
     Capture,
     Committed,
@@ -76,12 +76,24 @@ class PostgresLogSource(PostgresTables):
         return Publisher(self.name, self.url, self.schema)
 
     def attach(self, consumer: str, relations: Sequence[str]) -> Position:
+        self._require_log()
         self._publisher.attach(consumer, relations)
         try:
             return self.position(consumer, relations)
         except CaptureGap:  # a slot cannot be read past a moment without its publication
             self._publisher.reopen(consumer)
             return self.position(consumer, relations)
+
+    def _require_log(self) -> None:
+        """Before anything is changed at the source."""
+        missing = next(method.missing for method in self.methods() if method.capture is Capture.LOG)
+        if missing:
+            raise SourceError(
+                f"the log of the server of source {self.name!r} cannot be used",
+                detail="; ".join(missing),
+                hint="`stillframe check` says what each way to capture needs",
+                code="CAPTURE_UNAVAILABLE",
+            )
 
     def release(self, consumer: str, keep: Sequence[str]) -> None:
         if not keep:
