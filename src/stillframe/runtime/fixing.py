@@ -7,7 +7,7 @@ out with whatever builds on it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -83,8 +83,9 @@ class Fixing:
         """One state for each source that any of the views reads. Capture is installed where a view begins
         anew; a view that goes on must find it as it was."""
         beginning: dict[str, set[str]] = {}
+        whole = self._whole_logs()
         for view in self.views.values():
-            self._look_for_gaps(view)
+            self._look_for_gaps(view, whole)
             if self.begins(view):
                 for relation in view.relations:
                     source, table = relation.split(".", 1)
@@ -171,13 +172,32 @@ class Fixing:
         }
         self.waiting = tuple(sorted(lacking)[:TOLD])
 
-    def _look_for_gaps(self, view: View) -> None:
+    def _whole_logs(self) -> set[tuple[str, Position]]:
+        """The states of sources since which all that views standing there read is captured. They are checked
+        together, because a check may read a log through."""
+        read: dict[tuple[str, Position], set[str]] = {}
+        for view in self.views.values():
+            former = self._former(view.name)
+            if former is not None and not begins(view, former):
+                after = positions_of(former)
+                for source, tables in by_source(view.relations).items():
+                    read.setdefault((source, after[source]), set()).update(tables)
+        found = set()
+        for (source, at), names in read.items():
+            with suppress(StillframeError):  # said of the views concerned
+                self.means.sources[source].check(at, sorted(names))
+                found.add((source, at))
+        return found
+
+    def _look_for_gaps(self, view: View, whole: Collection[tuple[str, Position]]) -> None:
         """A table that was emptied behind its triggers' back, or has other columns, is read again."""
         former = self._former(view.name)
         if former is None or begins(view, former):
             return
         after = positions_of(former)
         for source, tables in by_source(view.relations).items():
+            if (source, after[source]) in whole:
+                continue
             try:
                 self.means.sources[source].check(after[source], tables)
             except StillframeError as error:

@@ -33,7 +33,7 @@ from stillframe.sources.base import (
     another,
     named,
 )
-from stillframe.sources.postgres import log, slots
+from stillframe.sources.postgres import log, rights, slots
 from stillframe.sources.postgres.capture import CONSUMERS, GLOBAL, SLOTS
 from stillframe.sources.postgres.catalog import Connection, Table, table_names
 from stillframe.sources.postgres.database import PostgresTables
@@ -86,13 +86,14 @@ class PostgresLogSource(PostgresTables):
 
     def _require_log(self) -> None:
         """Before anything is changed at the source."""
-        missing = next(method.missing for method in self.methods() if method.capture is Capture.LOG)
+        with reading(self.name, self.url) as con:
+            level, missing = rights.log_level(con), rights.for_reading_the_log(con)
         if missing:
             raise SourceError(
                 f"the log of the server of source {self.name!r} cannot be used",
                 detail="; ".join(missing),
                 hint="`stillframe check` says what each way to capture needs",
-                code="CAPTURE_UNAVAILABLE",
+                code="CAPTURE_UNAVAILABLE" if level != "logical" else "NOT_PERMITTED",
             )
 
     def release(self, consumer: str, keep: Sequence[str]) -> None:

@@ -89,18 +89,25 @@ def _for_triggers(con: Connection, schema: str) -> list[str]:
     ]
 
 
-def _for_log(con: Connection, schema: str) -> list[str]:
-    account = _account(con)
-    level, may = con.execute(
-        "SELECT current_setting('wal_level'), rolreplication OR rolsuper FROM pg_roles"
-        " WHERE rolname = current_user"
-    ).fetchone() or ("", False)
+def log_level(con: Connection) -> str:
+    (level,) = con.execute("SELECT current_setting('wal_level')").fetchone() or ("",)
+    return str(level)
+
+
+def for_reading_the_log(con: Connection) -> list[str]:
+    """What is missing to have the server's log, whatever is to be read in it."""
+    row = con.execute("SELECT rolreplication OR rolsuper FROM pg_roles WHERE rolname = current_user")
     missing = []
-    if level != "logical":
+    if log_level(con) != "logical":
         missing.append("the server's log in full: ALTER SYSTEM SET wal_level = logical, and restart it")
-    if not may:
+    if row.fetchone() != (True,):
+        account = _account(con)
         missing.append(f"the right to read the server's log: ALTER ROLE {account} REPLICATION")
-    return [*missing, *_for_triggers(con, schema)]
+    return missing
+
+
+def _for_log(con: Connection, schema: str) -> list[str]:
+    return [*for_reading_the_log(con), *_for_triggers(con, schema)]
 
 
 def _for_snapshot(con: Connection, schema: str) -> list[str]:
