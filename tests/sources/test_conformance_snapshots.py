@@ -96,7 +96,7 @@ def mariadb() -> Iterator[servers.MariadbServer]:
         yield started
 
 
-@pytest.mark.parametrize("check", checks_but(NOT_OFFERED_BY_SQLITE))
+@pytest.mark.parametrize("check", checks_but(NOT_OFFERED_BY_SQLITE, OF_THE_READER - NOT_OFFERED_BY_SQLITE))
 def test_sqlite_snapshots(check: Check, tmp_path: Path) -> None:
     must_keep(check, lambda: sqlite_snapshot_world(tmp_path))
 
