@@ -5,10 +5,12 @@ from stillframe.algebra.evaluate import evaluate, evaluate_scalar
 from stillframe.algebra.functions import EvaluationError, TypeMismatch
 from stillframe.algebra.normalize import normalize
 from stillframe.algebra.plan import (
+    Aggregate,
     Distinct,
     Filter,
     Join,
     KeyDelete,
+    Measure,
     Moment,
     Monus,
     Negate,
@@ -26,6 +28,7 @@ from stillframe.algebra.schema import Column, Schema
 from stillframe.algebra.types import Type
 
 __all__ = [
+    "Aggregate",
     "Bag",
     "Call",
     "Case",
@@ -37,6 +40,7 @@ __all__ = [
     "Join",
     "KeyDelete",
     "Literal",
+    "Measure",
     "Moment",
     "Monus",
     "Negate",

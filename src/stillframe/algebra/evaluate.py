@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from stillframe.algebra.bag import Bag, Row
+from stillframe.algebra.aggregates import aggregated
+from stillframe.algebra.bag import Bag, Row, canonical
 from stillframe.algebra.casts import cast_value
 from stillframe.algebra.functions import FUNCTIONS
 from stillframe.algebra.plan import (
+    Aggregate,
     Distinct,
     Filter,
     Join,
@@ -54,10 +56,35 @@ def evaluate(plan: Plan, contents: Contents) -> Bag:
             return Bag((row, n) for row, n in rows_here if tuple(row[here] for here, _ in on) not in gone)
         case Distinct(source):
             return Bag((row, 1) for row, n in evaluate(source, contents).items() if n > 0)
+        case Aggregate():
+            return _aggregate(plan, evaluate(plan.input, contents))
         case Monus(left, right):
             more = evaluate(left, contents) - evaluate(right, contents)
             return Bag((row, n) for row, n in more.items() if n > 0)
     raise AssertionError(f"no such node: {type(plan).__name__}")
+
+
+def _aggregate(plan: Aggregate, rows: Bag) -> Bag:
+    groups: dict[Row, list[dict[Any, int]]] = {} if plan.keys else {(): [{} for _ in plan.measures]}
+    for row, n in rows.items():
+        if n > 0:
+            key = canonical(evaluate_scalar(output.scalar, row) for output in plan.keys)
+            values = groups.setdefault(key, [{} for _ in plan.measures])
+            for measure, found in zip(plan.measures, values, strict=True):
+                value = True if measure.arg is None else evaluate_scalar(measure.arg, row)
+                if value is not None:
+                    (value,) = canonical((value,))
+                    found[value] = found.get(value, 0) + n
+    return Bag.of(
+        (
+            *key,
+            *(
+                aggregated(m.function, m.type, list(v.items()))
+                for m, v in zip(plan.measures, values, strict=True)
+            ),
+        )
+        for key, values in groups.items()
+    )
 
 
 def _join(join: Join, contents: Contents) -> Bag:

@@ -3,7 +3,7 @@ derive their schema from what they stand on.
 
 Filter, Project, UnionAll and Negate are linear in their input; Join is linear in each of its inputs.
 So every node also means something on signed bags that still contain rows which cancel. KeyDelete is linear
-in what it deletes from; Distinct is not linear at all.
+in what it deletes from; Distinct and Aggregate are not linear at all.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 
+from stillframe.algebra.aggregates import AGGREGATIONS
 from stillframe.algebra.bag import Row
 from stillframe.algebra.keys import keys_of_join, keys_of_projection
 from stillframe.algebra.scalar import Literal, Ref, Scalar, refs
 from stillframe.algebra.schema import Column, Schema
-from stillframe.algebra.types import BOOLEAN
+from stillframe.algebra.types import BIGINT, BOOLEAN, Type
 
 
 class Moment(StrEnum):
@@ -218,6 +219,61 @@ class KeyDelete(Plan):
 
 
 @dataclass(frozen=True)
+class Measure:
+    """An aggregate of a group's rows: of the values of `arg`, or of the rows themselves."""
+
+    name: str
+    function: str
+    arg: Scalar | None = None
+
+    @property
+    def type(self) -> Type:
+        return AGGREGATIONS[self.function].result(BIGINT if self.arg is None else self.arg.type)
+
+
+@dataclass(frozen=True)
+class Aggregate(Plan):
+    """One row for each group of rows that agree on all `keys`, NULL agreeing with NULL: the keys, then the
+    measures. Without keys there is one row, also over nothing. Not linear: only rows of a positive
+    multiplicity count."""
+
+    input: Plan
+    keys: tuple[Output, ...]
+    measures: tuple[Measure, ...] = ()
+
+    def __post_init__(self) -> None:
+        for scalar in self.read:
+            _check_refs(scalar, self.input.schema)
+        if not self.keys and not self.measures:
+            raise ValueError("an aggregate without keys needs a measure")
+
+    @property
+    def read(self) -> tuple[Scalar, ...]:
+        """What is looked at in the input."""
+        args = tuple(measure.arg for measure in self.measures if measure.arg is not None)
+        return (*(key.scalar for key in self.keys), *args)
+
+    @cached_property
+    def schema(self) -> Schema:
+        keys = [Column(k.name, k.scalar.type, _nullable(k.scalar, self.input.schema)) for k in self.keys]
+        measures = [
+            Column(m.name, m.type, AGGREGATIONS[m.function].nullable and self._may_be_empty(m))
+            for m in self.measures
+        ]
+        identified = bool(keys) and not any(key.nullable for key in keys)
+        return Schema(
+            (*keys, *measures), frozenset({frozenset(range(len(keys)))}) if identified else frozenset()
+        )
+
+    def _may_be_empty(self, measure: Measure) -> bool:
+        return not self.keys or measure.arg is None or _nullable(measure.arg, self.input.schema)
+
+    @property
+    def inputs(self) -> tuple[Plan, ...]:
+        return (self.input,)
+
+
+@dataclass(frozen=True)
 class Distinct(Plan):
     """Each row of a positive multiplicity, once."""
 
@@ -317,6 +373,8 @@ def _map_scans(
             return KeyDelete(kept, gone, on)
         case Distinct(source):
             return Distinct(_map_scans(source, mapping, None, top=False))
+        case Aggregate(source, keys, measures):
+            return Aggregate(_map_scans(source, mapping, None, top=False), keys, measures)
         case Monus(left, right):
             more, less = (_map_scans(part, mapping, None, top=False) for part in (left, right))
             return Monus(more, less)

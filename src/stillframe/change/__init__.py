@@ -3,10 +3,13 @@
 from stillframe.change.columns import columns_read, merged
 from stillframe.change.derive import change_of
 from stillframe.change.fetches import Fetch, Link, body, driver, fetches, join_order
+from stillframe.change.keywise import TOUCHED, in_touched, touched_keys, touching
 from stillframe.change.linear import terms
+from stillframe.change.parts import split
 from stillframe.change.states import at
 
 __all__ = [
+    "TOUCHED",
     "Fetch",
     "Link",
     "at",
@@ -15,7 +18,11 @@ __all__ = [
     "columns_read",
     "driver",
     "fetches",
+    "in_touched",
     "join_order",
     "merged",
+    "split",
     "terms",
+    "touched_keys",
+    "touching",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from stillframe.algebra import Distinct, Filter, Join, KeyDelete, Monus, Plan, Project, Scan
+from stillframe.algebra import Aggregate, Distinct, Filter, Join, KeyDelete, Monus, Plan, Project, Scan
 from stillframe.algebra.scalar import refs
 
 Columns = dict[str, frozenset[int]]
@@ -40,6 +40,8 @@ def _read(plan: Plan, wanted: frozenset[int]) -> Columns:
             )
         case KeyDelete(source, rows, on):
             return merged((_read(source, wanted | {here for here, _ in on}), columns_read(rows)))
+        case Aggregate(source):
+            return _read(source, frozenset().union(*(refs(scalar) for scalar in plan.read)))
         case Distinct() | Monus():
             return merged(columns_read(source) for source in plan.inputs)
     return merged(_read(source, wanted) for source in plan.inputs)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from stillframe.algebra import (
+    Aggregate,
     Distinct,
     Filter,
     Join,
@@ -40,6 +41,8 @@ def at(plan: Plan, moment: Moment, changed: frozenset[str]) -> Plan:
             return KeyDelete(at(source, moment, changed), at(rows, moment, changed), on)
         case Distinct(source):
             return Distinct(at(source, moment, changed))
+        case Aggregate(source, keys, measures):
+            return Aggregate(at(source, moment, changed), keys, measures)
         case Monus(left, right):
             return Monus(at(left, moment, changed), at(right, moment, changed))
         case Values():

@@ -244,7 +244,7 @@ def compact(warehouse: Warehouse, options: argparse.Namespace, output: Output) -
         warehouse.compact()
     seconds = round(time.perf_counter() - began, 2)
     frame = warehouse.lake.newest()
-    settled = {name: view.settled for name, view in frame.views.items()} if frame else {}
+    settled = {name: view.settled for name, view in frame.shown.items()} if frame else {}
     output.say(f"settled {len(settled)} views in {seconds:.2f} s")
     output.document({"settled": settled, "seconds": seconds})
     return 0

@@ -158,7 +158,7 @@ def query(warehouse: Warehouse, options: argparse.Namespace, output: Output) -> 
             raise
         if analysed or _MISSING in error.detail:
             raise EngineError("the engine could not evaluate the query", detail=error.detail) from error
-        hint = f"views of frame {frame.number}: {', '.join(frame.views) or 'none'}"
+        hint = f"views of frame {frame.number}: {', '.join(frame.shown) or 'none'}"
         message = "this is not a query over the views"
         raise UsageError(message, detail=error.detail, hint=hint, code="BAD_QUERY") from error
     _print_rows(found, frame, options.format, output)
@@ -211,7 +211,7 @@ def frames(warehouse: Warehouse, options: argparse.Namespace, output: Output) ->
     made = table("frame", "published", "view", "state", "mode", "rows", "vector", right=("frame", "rows"))
     for frame in history:
         first = True
-        for name, view in frame.views.items():
+        for name, view in frame.shown.items():
             made.add_row(
                 str(frame.number) if first else "",
                 frame.published_at[:19].replace("T", " ") if first else "",
@@ -251,6 +251,6 @@ def frame_document(frame: Frame) -> dict[str, Any]:
                 "vector": view.vector,
                 "reason": view.reason,
             }
-            for name, view in frame.views.items()
+            for name, view in frame.shown.items()
         },
     }

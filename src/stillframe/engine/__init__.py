@@ -19,7 +19,7 @@ from stillframe.engine.session import (
     is_connect,
     open_engine,
 )
-from stillframe.engine.stage import Read, Staged, counts_one, stage
+from stillframe.engine.stage import Read, Staged, counts_one, stage, staged_query
 from stillframe.engine.tables import Tables
 from stillframe.engine.words import identifier
 
@@ -46,6 +46,7 @@ __all__ = [
     "repeated_sql",
     "select_sql",
     "stage",
+    "staged_query",
     "view_struct",
     "write_query",
 ]

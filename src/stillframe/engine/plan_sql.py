@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from stillframe.algebra import (
+    Aggregate,
     Call,
     Distinct,
     Filter,
@@ -12,6 +13,7 @@ from stillframe.algebra import (
     KeyDelete,
     Monus,
     Negate,
+    Output,
     Plan,
     Project,
     Ref,
@@ -53,6 +55,8 @@ def select_sql(plan: Plan, leaf: Leaf, writer: ScalarWriter) -> str:
         case Distinct(source):
             once = _all(source, "CAST(1 AS BIGINT)")
             return f"SELECT {once} FROM ({_netted(source, leaf, writer)}) WHERE {COUNT} > 0"
+        case Aggregate():
+            return _aggregate(plan, leaf, writer)
         case Monus(left, right):
             difference = UnionAll((left, Negate(right)))
             return f"SELECT {_all(plan)} FROM ({_netted(difference, leaf, writer)}) WHERE {COUNT} > 0"
@@ -73,6 +77,31 @@ def _netted(plan: Plan, leaf: Leaf, writer: ScalarWriter) -> str:
     """What is not linear in a bag must see it as a bag: each row once, with its net count."""
     rows = canonical_sql(select_sql(plan, leaf, writer), plan.schema.types)
     return consolidated_sql(rows, len(plan.schema), one_task=writer.one_task)
+
+
+_AGGREGATES = {
+    "count_distinct": "COUNT(DISTINCT {})",
+    "bool_and": "BOOL_AND({})",
+    "bool_or": "BOOL_OR({})",
+}
+
+
+def _aggregate(plan: Aggregate, leaf: Leaf, writer: ScalarWriter) -> str:
+    """The engine's own aggregates over every row as often as it is there."""
+    inner = Project(plan.input, tuple(Output(str(i), scalar) for i, scalar in enumerate(plan.read)))
+    width = len(inner.schema)
+    rows = canonical_sql(select_sql(inner, leaf, writer), inner.schema.types)
+    if not writer.plain:
+        rows = repeated_sql(consolidated_sql(rows, width, one_task=writer.one_task), width)
+    arguments = iter(range(len(plan.keys), width))
+    shown = [internal_name(i) for i in range(len(plan.keys))]
+    for measure in plan.measures:
+        text = _AGGREGATES.get(measure.function, f"{measure.function.upper()}({{}})")
+        argument = "*" if measure.arg is None else internal_name(next(arguments))
+        shown.append(f"CAST({text.format(argument)} AS {measure.type})")
+    columns = [f"{text} AS {internal_name(i)}" for i, text in enumerate(shown)]
+    grouped = f" GROUP BY {', '.join(shown[: len(plan.keys)])}" if plan.keys else ""
+    return f"SELECT {', '.join([*columns, f'CAST(1 AS BIGINT) AS {COUNT}'])} FROM ({rows}){grouped}"
 
 
 def _key_delete(plan: KeyDelete, leaf: Leaf, writer: ScalarWriter) -> str:

@@ -23,10 +23,11 @@ from stillframe.engine.words import literal, plain_call, raising
 @dataclass(frozen=True)
 class ScalarWriter:
     """`sail` asks for text that means on Sail what the plain text means on Apache Spark; `one_task` for
-    joins that stay in the one task their inputs are in."""
+    joins that stay in the one task their inputs are in; `plain` says that every row is there once."""
 
     sail: bool = False
     one_task: bool = False
+    plain: bool = False
 
     def text(self, scalar: Scalar, column: Callable[[int], str]) -> str:
         match scalar:

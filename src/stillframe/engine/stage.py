@@ -49,6 +49,27 @@ class Staged:
             return pa.array([])
         return pc.unique(pc.drop_null(pa.chunked_array([c for part in parts for c in part.chunks])))
 
+    def with_null(self) -> frozenset[int]:
+        """The positions of columns in which NULL occurs."""
+        return frozenset(
+            position
+            for i, position in enumerate(self.positions)
+            if any(pq.read_table(p, columns=[internal_name(i)]).column(0).null_count for p in self.files)
+        )
+
+
+def staged_query(engine: Engine, sql: str, types: Sequence[Type], folder: Path) -> Staged:
+    """The signed rows of a query, computed by the engine."""
+    write_query(engine, sql, folder)
+    # An engine that has no row to write may write nothing at all.
+    found = folder.iterdir() if folder.is_dir() else ()
+    files = tuple(sorted(p for p in found if p.suffix == ".parquet" and p.name[0] not in "._"))
+    rows = sum(pq.read_metadata(path).num_rows for path in files)
+    small = rows <= DRIVER_ROWS
+    return Staged(
+        files if rows else (), tuple(range(len(types))), tuple(types), rows, plain=False, small=small
+    )
+
 
 def stage(
     engine: Callable[[], Engine],

@@ -40,7 +40,8 @@ class ViewState:
     alone is; the view's Delta table shows exactly `base` to other engines.
     `changed` is the last frame in which the content changed. `vector` maps each source the view reads
     (directly or through views) to a position document; None where the level has no vector.
-    `definition` is the view's SELECT text. `rows` counts the content with its multiplicities.
+    `definition` is the view's SELECT text. `rows` counts the content with its multiplicities. A part of
+    another view, its `owner`, is kept like a view and shown to nobody.
     """
 
     table: str
@@ -57,6 +58,7 @@ class ViewState:
     vector: Mapping[str, Mapping[str, Any]] | None
     reason: Mapping[str, str] | None = None
     session: Mapping[str, Any] = field(default_factory=dict)
+    owner: str = ""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -74,6 +76,7 @@ class ViewState:
             "vector": self.vector,
             "reason": self.reason,
             "session": self.session,
+            **({"owner": self.owner} if self.owner else {}),
         }
 
     @classmethod
@@ -113,6 +116,11 @@ class Frame:
         views = {name: ViewState.from_json(view) for name, view in document["views"].items()}
         groups, waiting = document.get("groups", {}), tuple(document.get("waiting", ()))
         return cls(document["frame"], document["revision"], document["published_at"], views, groups, waiting)
+
+    @property
+    def shown(self) -> dict[str, ViewState]:
+        """The views, without their parts."""
+        return {name: view for name, view in self.views.items() if not view.owner}
 
     @property
     def files(self) -> frozenset[str]:

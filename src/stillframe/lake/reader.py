@@ -51,7 +51,7 @@ def frame_query(session: SparkSession, root: Path, frame: Frame, text: str) -> D
     """A query over the views of one frame. They come before it as queries of its WITH, so that nothing is
     registered in the session, no later frame can take their place, and nothing but a query is accepted."""
     named: dict[str, ViewState] = {}  # as the query spells them: Sail tells Notes from notes
-    for name, view in frame.views.items():
+    for name, view in frame.shown.items():
         spelled = re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text, re.IGNORECASE)
         if view.vector is not None and spelled is not None:
             named[spelled.group()] = view

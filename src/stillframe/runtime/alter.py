@@ -26,7 +26,8 @@ def drop(lake: Storage | None, definitions: Definitions, texts: Path, name: str)
     frame = _frame_with(lake, definitions, name)
     published = None
     if lake is not None and frame is not None and name in frame.views:
-        published = _next(lake, frame, {other: view for other, view in frame.views.items() if other != name})
+        left = {other: view for other, view in frame.views.items() if name not in (other, view.owner)}
+        published = _next(lake, frame, left)
     _edit_text(texts, name, None)
     return published
 
@@ -42,10 +43,19 @@ def rename(lake: Storage | None, definitions: Definitions, texts: Path, name: st
         raise ProjectError(f"there is a view {new} already")
     published = None
     if lake is not None and frame is not None and name in frame.views:
-        moved = lake.copy_table_files(frame.views[name].table, new, frame.views[name])
-        views = {new if other == name else other: view for other, view in frame.views.items()}
-        published = _next(lake, frame, {**views, new: replace(moved, table=new)})
-        lake.settle(published.views[new])
+        views: dict[str, ViewState] = {}
+        moved: list[str] = []
+        for other, view in frame.views.items():
+            if name not in (other, view.owner):
+                views[other] = view
+                continue
+            called = new + other.removeprefix(name)
+            moved.append(called)
+            copied = lake.copy_table_files(view.table, called, view)
+            views[called] = replace(copied, table=called, owner=new if view.owner else "")
+        published = _next(lake, frame, views)
+        for called in moved:
+            lake.settle(published.views[called])
     _edit_text(texts, name, new)
     return published
 
@@ -59,7 +69,7 @@ def _refuse_if_read(definitions: Definitions, name: str, hint: str) -> None:
 def _frame_with(lake: Storage | None, definitions: Definitions, name: str) -> Frame | None:
     """A view without a text is known by the frame alone; but its text may stand where nobody can read it."""
     frame = lake.newest() if lake else None
-    known = {**definitions.texts, **(frame.views if frame else {})}
+    known = {**definitions.texts, **(frame.shown if frame else {})}
     if name not in known:
         raise unknown_view(name, known, unreadable=definitions.unreadable)
     if name not in definitions.texts and definitions.unreadable:

@@ -49,7 +49,7 @@ def _against(
     for source in sorted(view.sources.intersection(away)):
         yield _reason(view, away[source]), True
     try:
-        select_sql(view.plan, lambda scan: scan.relation, writer)
+        select_sql(view.whole, lambda scan: scan.relation, writer)
     except EngineRefused as error:
         yield _reason(view, error), False
 

@@ -47,9 +47,9 @@ class Choice:
 
 
 def choose(
-    name: str, plan: Plan, over_views: bool, options: Mapping[str, str], offers: Mapping[str, Offer]
+    name: str, plan: Plan | None, over_views: bool, options: Mapping[str, str], offers: Mapping[str, Offer]
 ) -> Choice:
-    """`offers` are those of the sources the view reads."""
+    """`offers` are those of the sources the view reads. A view that does more than join has no plan here."""
     algorithm = options.get("algorithm", AUTO)
     asked = options.get("consistency")
     if algorithm not in (AUTO, *ALGORITHMS):
@@ -65,6 +65,13 @@ def choose(
             "ALGORITHM_UNAVAILABLE",
             f"{algorithm} maintains views over relations of sources, and {name} reads a view",
             "views over views are maintained by algorithm = 'tid' (or 'auto')",
+        )
+    if plan is None:
+        raise _refused(
+            name,
+            "ALGORITHM_UNAVAILABLE",
+            f"{algorithm} maintains joins, and {name} groups rows or leaves duplicates out",
+            "such views are maintained by algorithm = 'tid' (or 'auto')",
         )
     try:
         protocol = live_protocol(algorithm, live_view(plan))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from stillframe.algebra import Plan, Schema, normalize, relations
+from stillframe.change import split
 from stillframe.errors import ProjectError, StillframeError
 from stillframe.runtime.choosing import DEFAULT_LEVEL, NATIVE, Offer, choose
 from stillframe.sources.base import Relation
@@ -15,8 +16,9 @@ from stillframe.sql import Names, Reason, Refused, ViewText, read_views, resolve
 
 @dataclass(frozen=True)
 class View:
-    """A view that can be maintained. `reads` are the relations and views in its text; `sources` those it
-    depends on through whatever chain of views."""
+    """A view that can be maintained, or a part of one, its `owner`. `plan` is what is maintained: it reads
+    the parts that `query`, the plan of the text, was split into. `reads` are the relations, views and parts
+    it reads; `sources` those it depends on through whatever chain of views."""
 
     text: ViewText
     plan: Plan
@@ -26,6 +28,12 @@ class View:
     level: str = DEFAULT_LEVEL
     algorithm: str = NATIVE
     why: str = ""
+    query: Plan | None = None
+    owner: str = ""
+
+    @property
+    def whole(self) -> Plan:
+        return self.query or self.plan
 
     @property
     def name(self) -> str:
@@ -70,6 +78,11 @@ class Definitions:
     away: Mapping[str, StillframeError] = field(default_factory=dict)
 
     @property
+    def shown(self) -> dict[str, View]:
+        """The views, without their parts."""
+        return {name: view for name, view in self.views.items() if not view.owner}
+
+    @property
     def unreadable(self) -> tuple[str, ...]:
         """The files with something in them that is no view."""
         return tuple(name for name in self.refused if name not in self.texts)
@@ -99,7 +112,8 @@ class Definitions:
         return tuple(dict.fromkeys(found))
 
     def dependants(self, name: str) -> tuple[str, ...]:
-        return tuple(view.name for view in self.views.values() if name in view.upstream)
+        readers = (view for view in self.views.values() if name in view.upstream)
+        return tuple(dict.fromkeys(view.owner or view.name for view in readers))
 
 
 def by_source(relations: Iterable[str]) -> dict[str, list[str]]:
@@ -184,7 +198,7 @@ def resolve_all(
         names_left = {text.name.lower(): text.name for text in pending}
         for text in pending:
             try:
-                view = _resolve(text, catalog, views, offers)
+                resolved = _resolve(text, catalog, views, offers)
             except Refused as error:
                 if any(other != text.name.lower() and _mentions(error, other) for other in names_left):
                     waiting.append(text)
@@ -194,7 +208,7 @@ def resolve_all(
                 if cause in away:
                     away[text.name] = away[cause]
             else:
-                views[view.name] = view
+                views |= {view.name: view for view in resolved}
         if len(waiting) == len(pending):
             for text in waiting:
                 refused[text.name] = (_cycle(text, waiting),)
@@ -233,24 +247,36 @@ def _resolve(
     catalog: Mapping[str, Mapping[str, Relation]],
     views: Mapping[str, View],
     offers: Callable[[str], Offer] | None,
-) -> View:
-    names = Names(catalog, {name: view.schema for name, view in views.items()})
+) -> tuple[View, ...]:
+    """The view, after the parts it is split into."""
+    names = Names(catalog, {name: view.schema for name, view in views.items() if not view.owner})
     try:
         plan = normalize(resolve(text.select, names, text.name))
     except Refused as refused:
         raise Refused([_in_file(text, reason) for reason in refused.reasons], refused.view) from None
-    reads = relations(plan)
-    upstream = tuple(name for name in reads if name in views)
-    direct = {name.split(".", 1)[0] for name in reads if name not in views}
-    sources = frozenset(direct.union(*(views[name].sources for name in upstream)))
+    parts, rest = split(plan, text.name)
+    known = dict(views)
+    made: list[View] = []
+    for name, part in {**parts, text.name: rest}.items():
+        reads = relations(part)
+        upstream = tuple(read for read in reads if read in known)
+        direct = {read.split(".", 1)[0] for read in reads if read not in known}
+        sources = frozenset(direct.union(*(known[read].sources for read in upstream)))
+        owner = "" if name == text.name else text.name
+        own = replace(text, name=name)
+        known[name] = View(own, part, reads, upstream, sources, query=None if owner else plan, owner=owner)
+        made.append(known[name])
     if offers is None:
-        return View(text, plan, reads, upstream, sources)
+        return tuple(made)
     try:
-        offered = {source: offers(source) for source in sorted(sources)}
-        choice = choose(text.name, plan, bool(upstream), text.options, offered)
+        offered = {source: offers(source) for source in sorted(made[-1].sources)}
+        above = bool(set(relations(plan)) & views.keys())
+        choice = choose(text.name, rest if not parts else None, above, text.options, offered)
     except Refused as refused:
         raise Refused([replace(r, line=text.line) for r in refused.reasons], refused.view) from None
-    return View(text, plan, reads, upstream, sources, choice.level, choice.algorithm, choice.why)
+    return tuple(
+        replace(view, level=choice.level, algorithm=choice.algorithm, why=choice.why) for view in made
+    )
 
 
 def _in_file(text: ViewText, reason: Reason) -> Reason:

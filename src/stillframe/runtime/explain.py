@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from stillframe.algebra import Join, Moment, Plan, Scan, relations, scans
+from stillframe.algebra import Aggregate, Join, Moment, Plan, Scan, relations, scans
 from stillframe.change import Fetch, Link, at, body, change_of, columns_read, driver, fetches, terms
 from stillframe.errors import StillframeError
 from stillframe.lake.frame import ViewState
@@ -65,6 +65,22 @@ def explain(view: View, situation: Situation, sources: Mapping[str, Source]) -> 
             {"mode": mode, **_cost(other), "why_not": why_not[mode]} for mode, other in plans.items()
         ],
         "columns": _columns(view.plan),
+        "keywise": _keywise(view.plan),
+    }
+
+
+def _below(plan: Plan) -> Plan:
+    """What a key-wise operator stands on; its change says which keys are touched."""
+    return plan.input if isinstance(plan, Aggregate) else plan
+
+
+def _keywise(plan: Plan) -> dict[str, Any] | None:
+    if not isinstance(plan, Aggregate):
+        return None
+    return {
+        "keys": [key.name for key in plan.keys],
+        "measures": [measure.function for measure in plan.measures],
+        "rule": "groups that a change touches are computed again from their rows",
     }
 
 
@@ -99,7 +115,7 @@ def _cost(plan: Mapping[str, Any]) -> dict[str, Any]:
 
 def _full(view: View, situation: Situation) -> dict[str, Any]:
     tree = []
-    for part in terms(at(view.plan, Moment.AFTER, frozenset())):
+    for part in terms(at(_below(view.plan), Moment.AFTER, frozenset())):
         reads = [
             _read(view, scan.relation, Moment.AFTER, situation.rows[scan.relation]) for scan in scans(part)
         ]
@@ -111,7 +127,7 @@ def _incremental(view: View, situation: Situation, sources: Mapping[str, Source]
     changes = situation.assumed()
     tree = [
         _term(view, term, situation, changes, sources)
-        for term in terms(change_of(view.plan, frozenset(relations(view.plan))))
+        for term in terms(change_of(_below(view.plan), frozenset(relations(view.plan))))
     ]
     running = [term for term in tree if term["change"] in changes]
     queries = [

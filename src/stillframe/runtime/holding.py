@@ -29,7 +29,7 @@ from stillframe.engine import (
     consolidated_sql,
     select_sql,
     stage,
-    write_query,
+    staged_query,
 )
 from stillframe.lake.frame import ViewState
 
@@ -188,20 +188,12 @@ class Holding:
 
     def written(self, plan: Plan) -> Scan:
         """A plan's rows, computed by the engine."""
-        folder = self._fresh()
-        write_query(self._engine(), self.query(plan), folder)
-        # An engine that has no row to write may write nothing at all.
-        found = folder.iterdir() if folder.is_dir() else ()
-        files = tuple(sorted(p for p in found if p.suffix == ".parquet" and p.name[0] not in "._"))
-        rows = sum(pq.read_metadata(path).num_rows for path in files)
+        found = staged_query(self._engine(), self.query(plan), plan.schema.types, self._fresh())
+        if found.rows > SMALL:
+            return self._add(replace(found, small=False), plan.schema)
+        batches = [batch for path in found.files for batch in pq.read_table(path).to_batches()]
         width = len(plan.schema)
-        if rows <= SMALL:
-            batches = [batch for path in files for batch in pq.read_table(path).to_batches()]
-            return self.hold(bag_of(batches, width, range(width)), plan.schema)
-        types = plan.schema.types
-        return self._add(
-            Staged(files, tuple(range(width)), types, rows, plain=False, small=False), plan.schema
-        )
+        return self.hold(bag_of(batches, width, range(width)), plan.schema)
 
     def query(self, plan: Plan) -> str:
         """SQL of the engine for a plan's signed rows, each once."""

@@ -4,7 +4,7 @@ upstream view's content before and after. And how the terms of a change are boun
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Protocol
@@ -150,11 +150,13 @@ class Binder:
     tables: Tables
     root: Path
     after: Mapping[str, Position]  # where each source stood for this view
-    upstream: Mapping[str, Upstream]
+    upstream: dict[str, Upstream]
+    staged: dict[str, Staged] = field(default_factory=dict)  # rows that were computed on the way
+    bound: dict[str, str] = field(default_factory=dict)  # what the tables of bound plans are
 
-    def bind(self, term: Plan) -> tuple[Plan, dict[str, str]]:
-        """The term with every scan renamed to a table of its own, and what these tables are."""
-        tables: dict[str, str] = {}
+    def bind(self, term: Plan) -> Plan:
+        """The term with every scan renamed to a table of its own."""
+        tables = self.bound
         known: dict[int, Sequence[Known]] = {}
         places: dict[int, str] = {}
         join = body(term)
@@ -174,7 +176,7 @@ class Binder:
             name = places.get(place) if place is not None else None
             return replace(scan, relation=name or self._add(tables, self._leaf(scan, None)))
 
-        return map_scans(term, rename), tables
+        return map_scans(term, rename)
 
     def plain(self, scans: Sequence[Scan]) -> bool:
         """Whether all these states count every row once, so that their join does too."""
@@ -215,6 +217,8 @@ class Binder:
 
     def _bags(self, scan: Scan, keys: Keys | None) -> Sequence[Known]:
         """What a scan is made of, as far as the driver may look at it."""
+        if scan.relation in self.staged:
+            return [self.staged[scan.relation]]
         if scan.relation in self.upstream:
             change = self.upstream[scan.relation].change
             if scan.at is Moment.CHANGE and change is not None:
@@ -229,6 +233,8 @@ class Binder:
         return self.reads.change(relation, self.after[relation.split(".", 1)[0]])
 
     def _leaf(self, scan: Scan, keys: Keys | None) -> str:
+        if scan.relation in self.staged:
+            return self.tables.staged(self.staged[scan.relation], scan.schema)
         if scan.relation in self.upstream:
             return self._view_leaf(scan)
         if scan.at is Moment.CHANGE:

@@ -65,7 +65,7 @@ class Session(Means):
             self.metrics.count(
                 "stillframe_refresh_total", 1, view=name, mode=outcome.mode, reason=outcome.reason
             )
-        return Result(frame, work.vector, work.outcomes, work.conducting.history)
+        return Result(frame, work.vector, work.shown_outcomes(), work.conducting.history)
 
     def _show_each_transaction(
         self, previous: Frame | None, targets: tuple[str, ...]

@@ -73,7 +73,7 @@ def view_status(
     metrics: Metrics,
 ) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
-    for name, state in frame.views.items():
+    for name, state in frame.shown.items():
         view = definitions.views.get(name)
         lag = {}
         if view is not None and state.vector is not None:

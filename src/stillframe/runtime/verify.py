@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stillframe.algebra import Scan, Schema, scans
+from stillframe.algebra import Scan, Schema, relations, scans
 from stillframe.algebra.arrow import COUNT, internal_name
 from stillframe.change import columns_read, merged
 from stillframe.engine import (
@@ -155,7 +155,7 @@ class Verifier:
         if state.session.get("frame") not in (None, self.frame.number):
             with suppress(LakeError):  # forgotten
                 made = self.lake.frame(state.session["frame"])
-        texts = [ViewText(name, {}, view.definition) for name, view in made.views.items()]
+        texts = [ViewText(name, {}, view.definition) for name, view in made.shown.items()]
         return resolve_all(texts, self.catalog)
 
     def _recomputed(
@@ -165,7 +165,7 @@ class Verifier:
         try:
             tables = Tables(self.engine())
             closure = [definitions.views[name] for name in definitions.closure([view.name])]
-            columns = merged(columns_read(each.plan) for each in closure)
+            columns = merged(columns_read(each.whole) for each in closure if not each.owner)
             expected = _Recomputation(self, definitions, vector, columns, tables, folder).query(view)
             with engine_errors():
                 return self._compared(view.name, state, expected, state)
@@ -299,7 +299,7 @@ class _Recomputation:
         engine = self._verifier.engine()
         if engine.kind == "sail" and _NULL_SAFE.search(view.text.select):
             return self._compiled(view)
-        names = {name: self._table(view, name) for name in view.reads}
+        names = {name: self._table(view, name) for name in relations(view.whole)}
         text = retarget(view.text.select, names)
         with engine_errors():
             renamed = engine.sql(text).toDF(*(internal_name(i) for i in range(len(view.schema))))
@@ -319,12 +319,12 @@ class _Recomputation:
             table = self._table(view, scan.relation)
             return f"(SELECT {columns}, CAST(1 AS BIGINT) AS {COUNT} FROM {table})"
 
-        return select_sql(view.plan, leaf, self._verifier.engine().writer)
+        return select_sql(view.whole, leaf, self._verifier.engine().writer)
 
     def _table(self, view: View, name: str) -> str:
         """A temporary view with the rows of a relation at the vector, or of an upstream view recomputed."""
         if name not in self._names:
-            if name in view.upstream:
+            if name in self._definitions.views:
                 above = self._definitions.views[name]
                 self._names[name] = self._named(self.query(above), above.schema)
             else:
@@ -332,7 +332,7 @@ class _Recomputation:
         return self._names[name]
 
     def _relation(self, view: View, name: str) -> str:
-        schema = next(scan.schema for scan in scans(view.plan) if scan.relation == name)
+        schema = next(scan.schema for scan in scans(view.whole) if scan.relation == name)
         source_name, table = name.split(".", 1)
         source = self._verifier.sources[source_name]
         positions = sorted(self._columns[name])

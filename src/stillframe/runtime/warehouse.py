@@ -327,7 +327,7 @@ class Warehouse:
 
     def _state(self, name: str, number: int | None) -> ViewState:
         frame = self.frame(number)
-        for known, view in frame.views.items():
+        for known, view in frame.shown.items():
             if known.lower() == name.lower():
                 if view.vector is None:
                     reason = view.reason or {}
@@ -337,7 +337,7 @@ class Warehouse:
                         code=reason.get("code", "STOPPED"),
                     )
                 return view
-        raise unknown_view(name, frame.views)
+        raise unknown_view(name, frame.shown)
 
     def view(self, name: str, frame: int | None = None) -> DataFrame:
         """The rows of a view in the newest (or another) frame, as a DataFrame of the caller's session. Its
@@ -370,8 +370,8 @@ class Warehouse:
     def verify_all(self, views: Sequence[str] = (), *, frame: int | None = None) -> dict[str, Verification]:
         """Without `frame`, the newest; if a source trims its log meanwhile, the one that is newest then."""
         for name in views:
-            if name not in self.frame(frame).views:
-                raise unknown_view(name, self.frame(frame).views)
+            if name not in self.frame(frame).shown:
+                raise unknown_view(name, self.frame(frame).shown)
         _ = self.engine  # its start may take longer than a frame lasts
         found: dict[str, Verification] = {}
         left: Sequence[str] = views
@@ -389,7 +389,7 @@ class Warehouse:
     def _verify_at(self, at: Frame, views: Sequence[str]) -> dict[str, Verification]:
         catalog = reached_or_remembered(self.sources, self.lake.path / CATALOG)
         verifier = Verifier(self.lake, lambda: self.engine, self.sources, self.project.name, at, catalog)
-        with_content = [name for name, state in at.views.items() if state.vector is not None]
+        with_content = [name for name, state in at.shown.items() if state.vector is not None]
         return {name: verifier.verify(name) for name in views or with_content}
 
     def check(self, *, offline: bool = False) -> dict[str, dict[str, Any]]:
@@ -415,12 +415,15 @@ class Warehouse:
     def plan(self, name: str) -> dict[str, Any]:
         """The change plan of a view, as data: what `refresh` runs."""
         definitions = self.definitions()
-        view = definitions.views.get(name)
+        view = definitions.shown.get(name)
         if view is None:
             raise definitions.unknown(name)
         frame = self._newest()
-        known = survey(view, definitions, frame.views if frame else {}, self.sources)
-        return explain(view, known, self.sources)
+        found = [
+            explain(each, survey(each, definitions, frame.views if frame else {}, self.sources), self.sources)
+            for each in (view, *(part for part in definitions.views.values() if part.owner == name))
+        ]
+        return {**found[0], "parts": found[1:]}
 
     def status(self) -> dict[str, Any]:
         """Where every view and every source stands."""
@@ -489,8 +492,8 @@ class Warehouse:
         text that cannot be resolved may read anything. What fails here is done by `detach`, at the latest."""
         definitions = self.definitions()
         newest = lake.newest() if lake else None
-        texts = {name: view.text.select for name, view in definitions.views.items()}
-        shown = {name: state.definition for name, state in newest.views.items()} if newest else {}
+        texts = {name: view.text.select for name, view in definitions.shown.items()}
+        shown = {name: state.definition for name, state in newest.shown.items()} if newest else {}
         if definitions.refused or any(texts.get(name) != text for name, text in shown.items()):
             return
         tables = self._tables()

@@ -14,9 +14,19 @@ from typing import Any
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from stillframe.algebra import Moment, Plan, Scan, scans
-from stillframe.algebra.arrow import COUNT
-from stillframe.change import at, change_of, columns_read, merged, terms
+from stillframe.algebra import Aggregate, Moment, Negate, Plan, Ref, Scan, UnionAll, scans
+from stillframe.algebra.arrow import COUNT, internal_name
+from stillframe.change import (
+    TOUCHED,
+    at,
+    change_of,
+    columns_read,
+    in_touched,
+    merged,
+    terms,
+    touched_keys,
+    touching,
+)
 from stillframe.engine import (
     ENGINE_LOST,
     NO_ENGINE,
@@ -28,6 +38,7 @@ from stillframe.engine import (
     named_sql,
     repeated_sql,
     select_sql,
+    staged_query,
     write_query,
 )
 from stillframe.errors import GAPS, Busy, CaptureGap, SourceError, StillframeError, ValueMismatch
@@ -130,6 +141,17 @@ class Work:
             source for view in frame.views.values() for source in (view.vector or {})
         )
         return frame
+
+    def shown_outcomes(self) -> dict[str, Outcome]:
+        """Those of the views; what their parts read and took is theirs."""
+        found = {name: o for name, o in self.outcomes.items() if not self.views[name].owner}
+        for name, part in self.outcomes.items():
+            owner = self.views[name].owner
+            if owner in found:
+                own = found[owner]
+                read = own.rows_in if own.mode == "full" and part.mode != "full" else part.rows_in
+                found[owner] = replace(own, rows_in=read, seconds=own.seconds + part.seconds)
+        return found
 
     def _frame(self, states: Mapping[str, ViewState]) -> Frame:
         return Frame(
@@ -241,6 +263,9 @@ class Work:
                 raise self.fixing.broken[source]
         for name in view.upstream:
             if self.states[name].state == STOPPED:
+                error = self.outcomes[name].error
+                if error is not None and self.views[name].owner:
+                    raise error
                 raise StillframeError(
                     f"view {view.name} reads view {name}, which is stopped",
                     hint=f"mend {name} first",
@@ -281,18 +306,60 @@ class Work:
         changed = frozenset(r for r, change in staged.items() if change.rows) | frozenset(
             name for name, up in upstream.items() if up.changed
         )
-        change_plan = change_of(view.plan, changed)
-        if change_plan is None:
-            self.states[view.name] = self._advanced(view, former, ())
-            return Outcome("unchanged", "NO_CHANGES", view.algorithm, rows_in)
         tables = Tables(self.means.engine())
         binder = Binder(self.reads, tables, self.means.lake.path, after, upstream)
-        query = canonical_sql(self._query(terms(change_plan), binder), view.schema.types)
+        if isinstance(view.plan, Aggregate):
+            query = self._keywise(view, view.plan, former, changed, binder)
+        else:
+            found = terms(change_of(view.plan, changed))
+            query = self._query(found, binder) if found else None
+        if query is None:
+            self.states[view.name] = self._advanced(view, former, ())
+            return Outcome("unchanged", "NO_CHANGES", view.algorithm, rows_in)
+        query = canonical_sql(query, view.schema.types)
         query = consolidated_sql(query, len(view.schema), one_task=tables.one_task)
         files = self._write(view, named_sql(query, view.schema.names, count=True), "changes")
         rows_out = sum(file.rows for file in files)
         self.states[view.name] = self._advanced(view, former, files)
         return Outcome("incremental", "CHANGES", view.algorithm, rows_in, rows_out)
+
+    def _keywise(
+        self, view: View, plan: Aggregate, former: ViewState, changed: frozenset[str], binder: Binder
+    ) -> str | None:
+        """The groups that a change touched as they are now, less as they were published."""
+        touching_rows = terms(touching(plan, changed))
+        touched = self._touched(plan, self._query(touching_rows, binder), binder) if touching_rows else None
+        if touched is None or not touched.rows:
+            return None
+        binder.staged[TOUCHED] = touched
+        binder.upstream[view.name] = Upstream(former, former, None, changed=False)
+        rows, shown = at(plan.input, Moment.AFTER, changed), Scan(view.name, view.schema)
+        if not plan.keys:
+            now, then = self._bound((rows,), binder), self._bound((shown,), binder)
+        else:
+            keys = tuple(key.scalar for key in plan.keys)
+            own = tuple(Ref(i, key.type) for i, key in enumerate(keys))
+            scan, null = touched_keys(plan), touched.with_null()
+            now = self._bound(in_touched(rows, keys, scan, null), binder)
+            then = self._bound(in_touched(shown, own, scan, null), binder)
+        fresh = Aggregate(now, plan.keys, plan.measures)
+        return self._sql(UnionAll((fresh, Negate(then))), binder)
+
+    def _touched(self, plan: Aggregate, change: str, binder: Binder) -> Staged:
+        """The keys of what has a net count, each once."""
+        read = [scalar.type for scalar in plan.read]
+        net = consolidated_sql(canonical_sql(change, read), len(read), one_task=binder.tables.one_task)
+        types = [key.scalar.type for key in plan.keys]
+        columns = ", ".join(internal_name(i) for i in range(len(types)))
+        once = f"SELECT DISTINCT {columns} FROM ({net})" if types else f"SELECT 1 FROM ({net}) LIMIT 1"
+        listed = f"{columns}, " if types else ""
+        folder = self.staging / f"touched-{len(self.outcomes)}"
+        query = f"SELECT {listed}CAST(1 AS BIGINT) AS {COUNT} FROM ({once})"
+        return staged_query(self.means.engine(), query, types, folder)
+
+    def _bound(self, plans: Iterable[Plan], binder: Binder) -> Plan:
+        bound = tuple(binder.bind(plan) for plan in plans)
+        return bound[0] if len(bound) == 1 else UnionAll(bound)
 
     def _conducted(self, view: View, former: ViewState) -> Outcome:
         done = self.conducting.views[view.name]
@@ -357,9 +424,10 @@ class Work:
         upstream = {name: self._same(name) for name in view.upstream}
         plan = at(view.plan, Moment.AFTER, frozenset())
         binder = Binder(self.reads, Tables(self.means.engine()), self.means.lake.path, {}, upstream)
-        query = canonical_sql(self._query((plan,), binder), view.schema.types)
+        plain = binder.plain(scans(plan))
+        query = canonical_sql(self._query((plan,), binder, plain=plain), view.schema.types)
         width = len(view.schema)
-        if not binder.plain(scans(plan)):
+        if not plain:
             query = repeated_sql(consolidated_sql(query, width), width)
         files = self._write(view, named_sql(query, view.schema.names, count=False), "data")
         rows = sum(file.rows for file in files)
@@ -377,21 +445,17 @@ class Work:
             rows=rows,
             vector=self._vector_of(view),
             session={"frame": self.number, "mode": "full", "reason": reason},
+            owner=view.owner,
         )
         rows_in = sum(self.reads.state(relation).rows for relation in view.relations)
         return Outcome("full", reason, view.algorithm, rows_in, rows)
 
-    def _query(self, plans: Iterable[Plan], binder: Binder) -> str:
-        parts = []
-        for plan in plans:
-            bound, tables = binder.bind(plan)
+    def _query(self, plans: Iterable[Plan], binder: Binder, *, plain: bool = False) -> str:
+        return self._sql(self._bound(plans, binder), binder, plain=plain)
 
-            def leaf(scan: Scan, tables: Mapping[str, str] = tables) -> str:
-                return tables[scan.relation]
-
-            writer = replace(self.means.engine().writer, one_task=binder.tables.one_task)
-            parts.append(select_sql(bound, leaf, writer))
-        return " UNION ALL ".join(f"({part})" for part in parts) if len(parts) > 1 else parts[0]
+    def _sql(self, bound: Plan, binder: Binder, *, plain: bool = False) -> str:
+        writer = replace(self.means.engine().writer, one_task=binder.tables.one_task, plain=plain)
+        return select_sql(bound, lambda scan: binder.bound[scan.relation], writer)
 
     def _write(self, view: View, sql: str, kind: str) -> tuple[DataFile, ...]:
         folder = self.means.lake.attempt(kind, view.name)
@@ -479,6 +543,7 @@ class Work:
                 rows=0,
                 vector=None,
                 reason=reason,
+                owner=view.owner,
             )
         return Outcome("stopped", error.code, view.algorithm, error=error)
 

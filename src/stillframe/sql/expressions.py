@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import NoReturn
+from dataclasses import dataclass, field, replace
+from typing import NoReturn, Protocol
 
 from sqlglot import exp
 
@@ -81,6 +81,14 @@ _LOOSE = (
 _CAST_HINT = "write CAST(… AS type) to say what is meant"
 
 
+class Measuring(Protocol):
+    """Gives aggregates their place."""
+
+    def takes(self, node: exp.Expr) -> bool: ...
+
+    def of(self, over: Expressions, node: exp.Expr) -> Scalar: ...
+
+
 @dataclass(frozen=True)
 class Expressions:
     """Resolves the expressions of one SELECT; `aliases` are the outputs named before."""
@@ -88,6 +96,7 @@ class Expressions:
     complaints: Complaints
     columns: From | None
     aliases: Mapping[str, Sequence[Scalar]] = field(default_factory=dict)
+    measures: Measuring | None = None  # where aggregates may stand
 
     def condition(self, node: exp.Expr, what: str) -> Scalar:
         scalar = self.scalar(node)
@@ -97,6 +106,8 @@ class Expressions:
         return scalar
 
     def scalar(self, node: exp.Expr) -> Scalar:
+        if self.measures is not None and self.measures.takes(node):
+            return self.measures.of(replace(self, measures=None), node)
         handler = _HANDLERS.get(type(node))
         if handler is not None:
             return handler(self, node)

@@ -21,13 +21,6 @@ from stillframe.sql.scope import From, Visible
 
 _LATER = "compute it when you read the view"
 _CLAUSES: dict[str, tuple[str, str, str]] = {
-    "distinct": ("DISTINCT", "DISTINCT is not maintained", _LATER),
-    "group": (
-        "AGGREGATE",
-        "GROUP BY is not maintained",
-        "publish the rows and aggregate when you read the view",
-    ),
-    "having": ("AGGREGATE", "HAVING is not maintained", "use WHERE, or aggregate when you read the view"),
     "order": ("ORDER_BY", "a view has no order", "order when you read the view"),
     "sort": ("ORDER_BY", "a view has no order", "order when you read the view"),
     "cluster": ("ORDER_BY", "a view has no order", "order when you read the view"),

@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from stillframe.algebra.evaluate import evaluate_scalar
 from stillframe.algebra.functions import EvaluationError, TypeMismatch
-from stillframe.algebra.plan import Filter, Output, Plan, Project, UnionAll, Values
+from stillframe.algebra.plan import Aggregate, Filter, Output, Plan, Project, UnionAll, Values
 from stillframe.algebra.scalar import Ref, Scalar, cast, unify
 from stillframe.algebra.schema import Column, Schema
 from stillframe.algebra.types import BOOLEAN, VOID, common_type
@@ -17,6 +17,7 @@ from stillframe.sql.complaints import Complaints, Stop, refused_column
 from stillframe.sql.dialect import parse
 from stillframe.sql.expressions import Expressions
 from stillframe.sql.from_items import FromItems, Query
+from stillframe.sql.grouping import Groups, Measures, group_keys, has_aggregates
 from stillframe.sql.reasons import Refused, Text
 from stillframe.sql.scope import From
 
@@ -122,20 +123,19 @@ class _Queries(FromItems):
     # Set operations
 
     def union(self, node: exp.Expr) -> Query:
-        parts: list[exp.Expr] = []
+        parts: list[tuple[exp.Expr, bool]] = []
         first: exp.Expr = node
         while isinstance(first, exp.Union) and (first is node or not first.args.get("with_")):
-            if first.args.get("distinct"):
-                hint = "use UNION ALL; a view counts its duplicates"
-                self.complaints.note(first.expression, "UNION", "UNION without ALL is not maintained", hint)
             self.check_clauses(first, "this", "expression", "with_", "distinct")
-            parts.append(first.expression)
+            parts.append((first.expression, bool(first.args.get("distinct"))))
             first = first.this
-        queries = [self._attempt(part) for part in (first, *reversed(parts))]
+        parts.reverse()
+        queries = [self._attempt(first), *(self._attempt(part) for part, _ in parts)]
         result = queries[0]
-        for other, part in zip(queries[1:], reversed(parts), strict=True):
+        for other, (part, once) in zip(queries[1:], parts, strict=True):
             if result is not None and other is not None:
                 result = self._united(result, other, part)
+                result = _once(result) if once else result
         if result is None or None in queries:
             raise Stop
         return result
@@ -193,7 +193,8 @@ class _Queries(FromItems):
     # SELECT
 
     def select(self, node: exp.Expr) -> Query:
-        self.check_clauses(node, "expressions", "from_", "joins", "where", "with_", "hint")
+        clauses = ("expressions", "from_", "joins", "where", "group", "having", "distinct", "with_", "hint")
+        self.check_clauses(node, *clauses)
         source = self.from_clause(node)
         where = node.args.get("where")
         plan: Plan = source.plan if source else _ONE_ROW
@@ -203,12 +204,42 @@ class _Queries(FromItems):
                 plan = Filter(plan, predicate)
             except Stop:
                 pass
-        outputs = self._outputs(node, source)
+        if node.args.get("group") or node.args.get("having") or has_aggregates(node):
+            plan, outputs = self._grouped(node, source, plan)
+        else:
+            outputs = self._outputs(node, source, None)
         scalars = tuple(Output(name, scalar) for name, scalar, _ in outputs)
         names = tuple(name for name, _, _ in outputs)
-        return Query(Project(plan, scalars), names, tuple(place for _, _, place in outputs))
+        query = Query(Project(plan, scalars), names, tuple(place for _, _, place in outputs))
+        distinct = node.args.get("distinct")
+        if distinct is not None:
+            if distinct.args.get("on"):
+                self.complaints.stop(distinct, "SYNTAX", "Spark has no DISTINCT ON", "use GROUP BY")
+            query = _once(query)
+        return query
 
-    def _outputs(self, node: exp.Expr, source: From | None) -> list[tuple[str, Scalar, exp.Expr]]:
+    def _grouped(
+        self, node: exp.Expr, source: From | None, rows: Plan
+    ) -> tuple[Plan, list[tuple[str, Scalar, exp.Expr]]]:
+        named = {item.alias.lower(): item.this for item in node.expressions if isinstance(item, exp.Alias)}
+        measures = Measures()
+        groups = Groups(self.complaints, group_keys(self.complaints, node, source, named), measures)
+        outputs = self._outputs(node, source, measures)
+        having = node.args.get("having")
+        condition: Scalar | None = None
+        if having is not None:
+            aliases = {name.lower(): [scalar] for name, scalar, _ in outputs if name}
+            over = Expressions(self.complaints, source, aliases, measures)
+            condition = groups.moved(over.condition(having.this, "HAVING"), having)
+        if not groups.keys and not measures.found:
+            hint = "write WHERE, or GROUP BY a column"
+            self.complaints.stop(node, "AGGREGATE", "HAVING without groups or aggregates", hint)
+        moved = [(name, groups.moved(scalar, place), place) for name, scalar, place in outputs]
+        return groups.plan(rows, condition), moved
+
+    def _outputs(
+        self, node: exp.Expr, source: From | None, measures: Measures | None
+    ) -> list[tuple[str, Scalar, exp.Expr]]:
         outputs: list[tuple[str, Scalar, exp.Expr]] = []
         aliases: dict[str, list[Scalar]] = {}
         failed = False
@@ -220,7 +251,7 @@ class _Queries(FromItems):
                     outputs += self._star(item, source)
                     continue
                 value = item.this if isinstance(item, exp.Alias) else item
-                scalar = Expressions(self.complaints, source, aliases).scalar(value)
+                scalar = Expressions(self.complaints, source, aliases, measures).scalar(value)
                 outputs.append((_output_name(item), scalar, item))
                 if isinstance(item, exp.Alias):
                     aliases.setdefault(item.alias.lower(), []).append(scalar)
@@ -247,6 +278,13 @@ class _Queries(FromItems):
             if column.refused:
                 refused_column(self.complaints, item, column.name, column.refused)
         return [(column.name, column.ref, item) for column in columns]
+
+
+def _once(query: Query) -> Query:
+    """Each row once: groups by all columns."""
+    columns = enumerate(query.plan.schema)
+    keys = tuple(Output(c.name or f"k{i}", Ref(i, c.type, c.name)) for i, c in columns)
+    return replace(query, plan=Aggregate(query.plan, keys))
 
 
 def _output_name(item: exp.Expr) -> str:

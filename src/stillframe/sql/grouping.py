@@ -1,0 +1,203 @@
+"""GROUP BY, aggregates and HAVING.
+
+The expressions of a grouped SELECT are first resolved over the rows of FROM, each aggregate standing for a
+column that is not there yet. Then they are moved onto the groups: what equals a key is that key, an aggregate
+is its measure, and any other column of FROM has no one value in a group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from sqlglot import exp
+
+from stillframe.algebra.functions import TypeMismatch
+from stillframe.algebra.plan import Aggregate, Filter, Measure, Output, Plan
+from stillframe.algebra.scalar import Call, Case, Cast, Literal, Ref, Scalar, call, case, map_refs
+from stillframe.algebra.types import BOOLEAN, VOID
+from stillframe.sql.complaints import Complaints
+from stillframe.sql.expressions import Expressions
+from stillframe.sql.functions import boolean
+from stillframe.sql.scope import From
+
+AGGREGATES: dict[str, str] = {
+    "count": "count",
+    "count_if": "count",
+    "sum": "sum",
+    "avg": "avg",
+    "mean": "avg",
+    "min": "min",
+    "max": "max",
+    "bool_and": "bool_and",
+    "every": "bool_and",
+    "bool_or": "bool_or",
+    "any": "bool_or",
+    "some": "bool_or",
+}
+_MEASURED = 1 << 20  # from here on, positions are those of measures
+
+
+def is_aggregate(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Anonymous) and node.name.lower() in AGGREGATES
+
+
+def has_aggregates(node: exp.Expr) -> bool:
+    """Whether a SELECT has any of its own: not those of windows, nor of queries within."""
+    having = node.args.get("having")
+    return any(
+        is_aggregate(found) and found.find_ancestor(exp.Window, exp.Select) is node
+        for place in (*node.expressions, *([having] if having else []))
+        for found in place.find_all(exp.Anonymous)
+    )
+
+
+class _NotGrouped(Exception):
+    pass
+
+
+@dataclass
+class Measures:
+    """The aggregates met so far, each once."""
+
+    found: list[Measure] = field(default_factory=list)
+
+    def takes(self, node: exp.Expr) -> bool:
+        return is_aggregate(node) or isinstance(node, exp.Filter)
+
+    def of(self, over: Expressions, node: exp.Expr) -> Scalar:
+        """The column that an aggregate becomes. `over` resolves what it is computed of."""
+        condition: Scalar | None = None
+        if isinstance(node, exp.Filter):
+            condition = over.condition(node.expression.this, "FILTER")
+            node = node.this
+        if not is_aggregate(node):
+            return over.scalar(node)  # which says why not
+        over.complaints.only(node, "this", "expressions")
+        function = AGGREGATES[node.name.lower()]
+        arg, distinct = self._argument(over, node)
+        if node.name.lower() == "count_if" and arg is not None:
+            counted = boolean(arg, "what count_if counts")
+            condition = counted if condition is None else call("and", condition, counted)
+            arg = None
+        if distinct and function == "count":
+            function = "count_distinct"
+        elif distinct and function in ("sum", "avg"):
+            hint = "aggregate a query that selects DISTINCT"
+            over.complaints.stop(node, "AGGREGATE", f"{function}(DISTINCT …) is not maintained", hint)
+        if condition is not None:
+            value = arg if arg is not None else Literal(True, BOOLEAN)
+            arg = case(((condition, value),), Literal(None, value.type))
+        try:
+            measure = Measure("", function, arg)
+            type_ = measure.type
+        except TypeMismatch as error:
+            hint = "write CAST(… AS DECIMAL(p, s)), whose sum is exact" if "DOUBLE" in str(error) else ""
+            over.complaints.stop(node, "AGGREGATE_TYPE", str(error), hint)
+        if arg is not None and arg.type == VOID:
+            over.complaints.stop(node, "TYPE_MISMATCH", f"{function} of NULL", "write CAST(NULL AS type)")
+        if measure not in self.found:
+            self.found.append(measure)
+        return Ref(_MEASURED + self.found.index(measure), type_)
+
+    @staticmethod
+    def _argument(over: Expressions, node: exp.Expr) -> tuple[Scalar | None, bool]:
+        parts = node.expressions
+        distinct = len(parts) == 1 and isinstance(parts[0], exp.Distinct)
+        parts = parts[0].expressions if distinct else parts
+        if len(parts) != 1:
+            over.complaints.stop(node, "AGGREGATE", "an aggregate of several columns is not maintained", "")
+        if isinstance(parts[0], exp.Star):
+            return None, distinct
+        return over.scalar(parts[0]), distinct
+
+
+@dataclass(frozen=True)
+class Groups:
+    """What the expressions of a grouped SELECT mean on its groups."""
+
+    complaints: Complaints
+    keys: tuple[Scalar, ...]
+    measures: Measures
+
+    def plan(self, rows: Plan, having: Scalar | None) -> Plan:
+        keys = tuple(Output(f"k{i}", key) for i, key in enumerate(self.keys))
+        measures = tuple(replace(m, name=f"m{i}") for i, m in enumerate(self.measures.found))
+        groups: Plan = Aggregate(rows, keys, measures)
+        return groups if having is None else Filter(groups, having)
+
+    def moved(self, scalar: Scalar, node: exp.Expr) -> Scalar:
+        bare = [_bare(key) for key in self.keys]
+        try:
+            return self._moved(scalar, bare)
+        except _NotGrouped as column:
+            hint = "put it into GROUP BY, or into an aggregate"
+            self.complaints.stop(node, "NOT_GROUPED", f"{column} has no one value in a group", hint)
+
+    def _moved(self, scalar: Scalar, keys: Sequence[Scalar]) -> Scalar:
+        bare = _bare(scalar)
+        if bare in keys:
+            return Ref(keys.index(bare), scalar.type, scalar.name if isinstance(scalar, Ref) else "")
+        match scalar:
+            case Ref(position, type_, name):
+                if position < _MEASURED:
+                    raise _NotGrouped(name)
+                return Ref(len(keys) + position - _MEASURED, type_)
+            case Call(function, args):
+                return Call(function, tuple(self._moved(arg, keys) for arg in args))
+            case Cast(arg, target):
+                return Cast(self._moved(arg, keys), target)
+            case Case(branches, otherwise):
+                pairs = tuple((self._moved(c, keys), self._moved(v, keys)) for c, v in branches)
+                return Case(pairs, self._moved(otherwise, keys))
+        return scalar
+
+
+def _bare(scalar: Scalar) -> Scalar:
+    """Without names, which are for people only."""
+    return map_refs(scalar, lambda ref: replace(ref, name=""))
+
+
+def group_keys(
+    complaints: Complaints, node: exp.Expr, columns: From | None, outputs: Mapping[str, exp.Expr]
+) -> tuple[Scalar, ...]:
+    """The expressions of GROUP BY, which may be written as the number or the alias of an output."""
+    clause = node.args.get("group")
+    if clause is None:
+        return ()
+    for sets in ("grouping_sets", "cube", "rollup", "all", "totals"):
+        if clause.args.get(sets):
+            words = sets.replace("_", " ").upper()
+            hint = "write one view for each set of keys, and UNION ALL"
+            complaints.stop(clause, "GROUPING_SETS", f"{words} is not maintained", hint)
+    plain = Expressions(complaints, columns)
+    found: list[Scalar] = []
+    for key in clause.expressions:
+        if isinstance(key, exp.Rollup | exp.Cube | exp.GroupingSets):
+            hint = "write one view for each set of keys, and UNION ALL"
+            complaints.stop(key, "GROUPING_SETS", f"{key.key.upper()} is not maintained", hint)
+        key = _meant(complaints, key, node.expressions, columns, outputs)
+        scalar = plain.scalar(key)
+        if _bare(scalar) not in map(_bare, found):
+            found.append(scalar)
+    return tuple(found)
+
+
+def _meant(
+    complaints: Complaints,
+    key: exp.Expr,
+    items: Sequence[exp.Expr],
+    columns: From | None,
+    outputs: Mapping[str, exp.Expr],
+) -> exp.Expr:
+    if isinstance(key, exp.Literal) and key.is_int:
+        number = int(key.name)
+        if not 1 <= number <= len(items):
+            hint = "count the outputs from 1"
+            complaints.stop(key, "BAD_ORDINAL", f"GROUP BY {number}, of {len(items)} outputs", hint)
+        item = items[number - 1]
+        return item.this if isinstance(item, exp.Alias) else item
+    if isinstance(key, exp.Column) and not key.args.get("table"):
+        known = columns.find(key.name) if columns else ()
+        return key if known else outputs.get(key.name.lower(), key)
+    return key
