@@ -20,6 +20,7 @@ from stillframe.algebra.plan import (
     Plan,
     Project,
     Scan,
+    Semi,
     UnionAll,
     Values,
 )
@@ -56,6 +57,13 @@ def evaluate(plan: Plan, contents: Contents) -> Bag:
             return Bag((row, n) for row, n in rows_here if tuple(row[here] for here, _ in on) not in gone)
         case Distinct(source):
             return Bag((row, 1) for row, n in evaluate(source, contents).items() if n > 0)
+        case Semi(left, right, conditions, anti):
+            there = [row for row, n in evaluate(right, contents).items() if n > 0]
+            return Bag(
+                (row, n)
+                for row, n in evaluate(left, contents).items()
+                if any(_all_true(conditions, row + other) for other in there) is not anti
+            )
         case Aggregate():
             return _aggregate(plan, evaluate(plan.input, contents))
         case Monus(left, right):

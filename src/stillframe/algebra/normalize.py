@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from stillframe.algebra.plan import Aggregate, Filter, Join, Negate, Output, Plan, Project, UnionAll
+from stillframe.algebra.plan import Aggregate, Filter, Join, Negate, Output, Plan, Project, Semi, UnionAll
 from stillframe.algebra.scalar import Ref, Scalar, conjuncts, map_refs, shift
 
 
@@ -24,6 +24,8 @@ def normalize(plan: Plan) -> Plan:
             return Negate(normalize(source))
         case Aggregate(source, keys, measures):
             return Aggregate(normalize(source), keys, measures)
+        case Semi(left, right, conditions, anti):
+            return Semi(normalize(left), normalize(right), conditions, anti)
     return plan
 
 

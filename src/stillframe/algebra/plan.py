@@ -219,6 +219,31 @@ class KeyDelete(Plan):
 
 
 @dataclass(frozen=True)
+class Semi(Plan):
+    """The rows of `left` that some row of `right` meets all conditions with; the others, if it is `anti`.
+    Conditions read the columns of the left, then those of the right. Linear in the left; of the right only
+    counts which rows are there."""
+
+    left: Plan
+    right: Plan
+    conditions: tuple[Scalar, ...]
+    anti: bool = False
+
+    def __post_init__(self) -> None:
+        both = Schema((*self.left.schema, *self.right.schema))
+        for condition in self.conditions:
+            _check_predicate(condition, both)
+
+    @property
+    def schema(self) -> Schema:
+        return self.left.schema
+
+    @property
+    def inputs(self) -> tuple[Plan, ...]:
+        return (self.left, self.right)
+
+
+@dataclass(frozen=True)
 class Measure:
     """An aggregate of a group's rows: of the values of `arg`, or of the rows themselves."""
 
@@ -375,6 +400,9 @@ def _map_scans(
             return Distinct(_map_scans(source, mapping, None, top=False))
         case Aggregate(source, keys, measures):
             return Aggregate(_map_scans(source, mapping, None, top=False), keys, measures)
+        case Semi(left, right, conditions, anti):
+            here, there = (_map_scans(part, mapping, None, top=False) for part in (left, right))
+            return Semi(here, there, conditions, anti)
         case Monus(left, right):
             more, less = (_map_scans(part, mapping, None, top=False) for part in (left, right))
             return Monus(more, less)

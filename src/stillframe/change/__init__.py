@@ -3,7 +3,15 @@
 from stillframe.change.columns import columns_read, merged
 from stillframe.change.derive import change_of
 from stillframe.change.fetches import Fetch, Link, body, driver, fetches, join_order
-from stillframe.change.keywise import TOUCHED, in_touched, touched_keys, touching
+from stillframe.change.keywise import (
+    TOUCHED,
+    Keywise,
+    in_touched,
+    keyed_inputs,
+    over,
+    shown_keys,
+    touched_keys,
+)
 from stillframe.change.linear import terms
 from stillframe.change.parts import split
 from stillframe.change.states import at
@@ -11,6 +19,7 @@ from stillframe.change.states import at
 __all__ = [
     "TOUCHED",
     "Fetch",
+    "Keywise",
     "Link",
     "at",
     "body",
@@ -20,9 +29,11 @@ __all__ = [
     "fetches",
     "in_touched",
     "join_order",
+    "keyed_inputs",
     "merged",
+    "over",
+    "shown_keys",
     "split",
     "terms",
     "touched_keys",
-    "touching",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from stillframe.algebra import Aggregate, Distinct, Filter, Join, KeyDelete, Monus, Plan, Project, Scan
+from stillframe.algebra import Aggregate, Distinct, Filter, Join, KeyDelete, Monus, Plan, Project, Scan, Semi
 from stillframe.algebra.scalar import refs
 
 Columns = dict[str, frozenset[int]]
@@ -42,6 +42,10 @@ def _read(plan: Plan, wanted: frozenset[int]) -> Columns:
             return merged((_read(source, wanted | {here for here, _ in on}), columns_read(rows)))
         case Aggregate(source):
             return _read(source, frozenset().union(*(refs(scalar) for scalar in plan.read)))
+        case Semi(left, right, conditions):
+            asked, width = wanted.union(*(refs(condition) for condition in conditions)), len(left.schema)
+            there = frozenset(p - width for p in asked if p >= width)
+            return merged((_read(left, frozenset(p for p in asked if p < width)), _read(right, there)))
         case Distinct() | Monus():
             return merged(columns_read(source) for source in plan.inputs)
     return merged(_read(source, wanted) for source in plan.inputs)

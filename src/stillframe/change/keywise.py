@@ -1,16 +1,17 @@
 """All that is not linear and no join is key-wise: a group is computed from its own rows alone.
 
-Law: let f make of each group of rows with one key some rows that carry that key, and let T be the keys of the
-rows in dR. Then
-    f(R') − f(R)  =  f(R' ⋉ T) − f(R) ⋉ T
-A group whose key is not in T has the same rows before and after, so what f makes of it cancels. f(R) is what
-was published before: of the relations only the rows of touched groups are read, and only as they are now.
+Law: let f make of the rows with one key, in each of its inputs, some rows that carry that key, and let T be
+the keys of the rows in the inputs' changes. Then
+    f(R', S') − f(R, S)  =  f(R' ⋉ T, S' ⋉ T) − f(R, S) ⋉ T
+A group whose key is not in T has the same rows before and after, so what f makes of it cancels. f(R, S) is
+what was published before: of the relations only rows of touched groups are read, and only as they are now.
 A row that comes and goes in one change has no net count and touches nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass
 
 from stillframe.algebra import (
     Aggregate,
@@ -25,23 +26,76 @@ from stillframe.algebra import (
     Scalar,
     Scan,
     Schema,
+    Semi,
     UnionAll,
     normalize,
 )
-from stillframe.algebra.scalar import shift
+from stillframe.algebra.scalar import conjuncts, refs, shift
 from stillframe.change.derive import change_of
 
 TOUCHED = "#touched"
+Keywise = Aggregate | Semi
 
 
-def touching(plan: Aggregate, changed: frozenset[str]) -> Plan | None:
-    """The change of what an aggregate looks at: its keys first."""
-    read = tuple(Output(f"r{i}", scalar) for i, scalar in enumerate(plan.read))
-    return change_of(normalize(Project(plan.input, read)), changed)
+@dataclass(frozen=True)
+class Keyed:
+    """An input of a key-wise operator: the key of its rows, and all else that is looked at in them."""
+
+    plan: Plan
+    keys: tuple[Scalar, ...]
+    read: tuple[Scalar, ...]
+
+    def change(self, changed: frozenset[str]) -> Plan | None:
+        """The change of what is looked at, the keys first."""
+        seen = tuple(Output(f"r{i}", scalar) for i, scalar in enumerate((*self.keys, *self.read)))
+        return change_of(normalize(Project(self.plan, seen)), changed)
 
 
-def touched_keys(plan: Aggregate) -> Scan:
-    columns = tuple(Column(key.name, key.scalar.type) for key in plan.keys)
+def keyed_inputs(plan: Keywise) -> tuple[Keyed, ...]:
+    match plan:
+        case Aggregate(source, keys):
+            own = tuple(key.scalar for key in keys)
+            return (Keyed(source, own, plan.read[len(own) :]),)
+        case Semi(left, right, conditions):
+            here, there = _equated(plan)
+            width = len(left.schema)
+            everything = tuple(Ref(i, c.type) for i, c in enumerate(left.schema))
+            asked = sorted({p - width for c in conditions for p in refs(c) if p >= width})
+            looked_at = tuple(Ref(p, right.schema[p].type) for p in asked)
+            return (Keyed(left, here, everything), Keyed(right, there, looked_at))
+
+
+def shown_keys(plan: Keywise) -> tuple[Scalar, ...]:
+    """The keys, as the operator's own rows carry them."""
+    if isinstance(plan, Aggregate):
+        return tuple(Ref(i, key.scalar.type) for i, key in enumerate(plan.keys))
+    return _equated(plan)[0]
+
+
+def over(plan: Keywise, inputs: tuple[Plan, ...]) -> Plan:
+    """The operator over other inputs."""
+    if isinstance(plan, Aggregate):
+        return Aggregate(inputs[0], plan.keys, plan.measures)
+    return Semi(inputs[0], inputs[1], plan.conditions, plan.anti)
+
+
+def _equated(plan: Semi) -> tuple[tuple[Scalar, ...], tuple[Scalar, ...]]:
+    """What the conditions equate: of the left input, and of the right."""
+    width, here, there = len(plan.left.schema), list[Scalar](), list[Scalar]()
+    for condition in (part for each in plan.conditions for part in conjuncts(each)):
+        match condition:
+            case Call("=", (a, b)):
+                for left, right in ((a, b), (b, a)):
+                    mine, theirs = refs(left), refs(right)
+                    if mine and theirs and max(mine) < width <= min(theirs):
+                        here.append(left)
+                        there.append(shift(right, -width))
+                        break
+    return tuple(here), tuple(there)
+
+
+def touched_keys(plan: Keywise) -> Scan:
+    columns = tuple(Column(f"k{i}", key.type) for i, key in enumerate(shown_keys(plan)))
     return Scan(TOUCHED, Schema(columns), Moment.CHANGE)
 
 
@@ -50,6 +104,8 @@ def in_touched(
 ) -> tuple[Plan, ...]:
     """The rows whose key was touched, a plan for each branch of a union. Keys that may be NULL (`null`) are
     compared so that NULL is a key like others, which no source is asked for."""
+    if not keys:
+        return (rows,)
     width = len(touched.schema)
 
     def of(branch: Plan) -> Plan:

@@ -7,7 +7,7 @@ so each plan that remains is either linear and joins, or one key-wise operator o
 
 from __future__ import annotations
 
-from stillframe.algebra import Aggregate, Filter, Join, Negate, Plan, Project, Scan, UnionAll, normalize
+from stillframe.algebra import Aggregate, Filter, Join, Negate, Plan, Project, Scan, Semi, UnionAll, normalize
 
 
 def split(plan: Plan, name: str) -> tuple[dict[str, Plan], Plan]:
@@ -16,20 +16,35 @@ def split(plan: Plan, name: str) -> tuple[dict[str, Plan], Plan]:
     return parts, normalize(_left(plan, name, parts))
 
 
+def _part(plan: Plan, name: str, parts: dict[str, Plan]) -> Scan:
+    called = next((known for known, other in parts.items() if other == plan), f"{name}~{len(parts) + 1}")
+    parts[called] = plan
+    return Scan(called, plan.schema)
+
+
+def _factor(plan: Plan, name: str, parts: dict[str, Plan]) -> Plan:
+    """What is joined to others. A union in a join would be read whole by every term; as a part it is in the
+    lake."""
+    inner = normalize(plan)
+    below = inner
+    while isinstance(below, Project | Filter):
+        below = below.input
+    return _part(inner, name, parts) if isinstance(below, UnionAll) else plan
+
+
 def _left(plan: Plan, name: str, parts: dict[str, Plan]) -> Plan:
     match plan:
         case Aggregate(source, keys, measures):
-            part = Aggregate(normalize(_left(source, name, parts)), keys, measures)
-            known = next((known for known, other in parts.items() if other == part), None)
-            called = known or f"{name}~{len(parts) + 1}"
-            parts[called] = part
-            return Scan(called, part.schema)
+            return _part(Aggregate(normalize(_left(source, name, parts)), keys, measures), name, parts)
+        case Semi(left, right, conditions, anti):
+            here, there = (normalize(_left(side, name, parts)) for side in (left, right))
+            return _part(Semi(here, there, conditions, anti), name, parts)
         case Filter(source, predicate):
             return Filter(_left(source, name, parts), predicate)
         case Project(source, outputs):
             return Project(_left(source, name, parts), outputs)
         case Join(sources, conditions):
-            return Join(tuple(_left(source, name, parts) for source in sources), conditions)
+            return Join(tuple(_factor(_left(s, name, parts), name, parts) for s in sources), conditions)
         case UnionAll(sources):
             return UnionAll(tuple(_left(source, name, parts) for source in sources))
         case Negate(source):

@@ -16,6 +16,7 @@ from stillframe.algebra import (
     Plan,
     Project,
     Scan,
+    Semi,
     UnionAll,
     Values,
 )
@@ -41,6 +42,8 @@ def at(plan: Plan, moment: Moment, changed: frozenset[str]) -> Plan:
             return KeyDelete(at(source, moment, changed), at(rows, moment, changed), on)
         case Distinct(source):
             return Distinct(at(source, moment, changed))
+        case Semi(left, right, conditions, anti):
+            return Semi(at(left, moment, changed), at(right, moment, changed), conditions, anti)
         case Aggregate(source, keys, measures):
             return Aggregate(at(source, moment, changed), keys, measures)
         case Monus(left, right):

@@ -19,6 +19,7 @@ from stillframe.algebra import (
     Ref,
     Scalar,
     Scan,
+    Semi,
     Type,
     UnionAll,
     Values,
@@ -55,6 +56,8 @@ def select_sql(plan: Plan, leaf: Leaf, writer: ScalarWriter) -> str:
         case Distinct(source):
             once = _all(source, "CAST(1 AS BIGINT)")
             return f"SELECT {once} FROM ({_netted(source, leaf, writer)}) WHERE {COUNT} > 0"
+        case Semi():
+            return _semi(plan, leaf, writer)
         case Aggregate():
             return _aggregate(plan, leaf, writer)
         case Monus(left, right):
@@ -77,6 +80,25 @@ def _netted(plan: Plan, leaf: Leaf, writer: ScalarWriter) -> str:
     """What is not linear in a bag must see it as a bag: each row once, with its net count."""
     rows = canonical_sql(select_sql(plan, leaf, writer), plan.schema.types)
     return consolidated_sql(rows, len(plan.schema), one_task=writer.one_task)
+
+
+def _semi(plan: Semi, leaf: Leaf, writer: ScalarWriter) -> str:
+    width = len(plan.left.schema)
+
+    def column(position: int) -> str:
+        return (
+            f"t{int(position >= width)}.{internal_name(position - width if position >= width else position)}"
+        )
+
+    there = select_sql(plan.right, leaf, writer) if writer.plain else _netted(plan.right, leaf, writer)
+    kept = [f"{_first_table(i)} AS {internal_name(i)}" for i in range(width)]
+    hint = "/*+ SHUFFLE_HASH(t1) */ " if writer.one_task else ""
+    return (
+        f"SELECT {hint}{', '.join([*kept, f't0.{COUNT} AS {COUNT}'])}"
+        f" FROM {_table(plan.left, leaf, writer)} AS t0"
+        f" LEFT {'ANTI' if plan.anti else 'SEMI'} JOIN (SELECT * FROM ({there}) WHERE {COUNT} > 0) AS t1"
+        f" ON {writer.conjunction(plan.conditions, column) if plan.conditions else 'TRUE'}"
+    )
 
 
 _AGGREGATES = {

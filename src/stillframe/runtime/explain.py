@@ -11,8 +11,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from stillframe.algebra import Aggregate, Join, Moment, Plan, Scan, relations, scans
-from stillframe.change import Fetch, Link, at, body, change_of, columns_read, driver, fetches, terms
+from stillframe.algebra import Aggregate, Join, Moment, Plan, Ref, Scan, relations, scans
+from stillframe.change import (
+    Fetch,
+    Keywise,
+    Link,
+    at,
+    body,
+    change_of,
+    columns_read,
+    driver,
+    fetches,
+    keyed_inputs,
+    terms,
+)
 from stillframe.errors import StillframeError
 from stillframe.lake.frame import ViewState
 from stillframe.runtime.choosing import live_protocol, live_view
@@ -69,19 +81,20 @@ def explain(view: View, situation: Situation, sources: Mapping[str, Source]) -> 
     }
 
 
-def _below(plan: Plan) -> Plan:
-    """What a key-wise operator stands on; its change says which keys are touched."""
-    return plan.input if isinstance(plan, Aggregate) else plan
+def _below(plan: Plan) -> tuple[Plan, ...]:
+    """What a key-wise operator stands on: its change says which keys are touched."""
+    return plan.inputs if isinstance(plan, Keywise) else (plan,)
 
 
 def _keywise(plan: Plan) -> dict[str, Any] | None:
-    if not isinstance(plan, Aggregate):
+    if not isinstance(plan, Keywise):
         return None
-    return {
-        "keys": [key.name for key in plan.keys],
-        "measures": [measure.function for measure in plan.measures],
-        "rule": "groups that a change touches are computed again from their rows",
-    }
+    if isinstance(plan, Aggregate):
+        operator = "aggregate" if plan.measures else "distinct"
+    else:
+        operator = "anti-join" if plan.anti else "semi-join"
+    keys = [key.name or "?" if isinstance(key, Ref) else "?" for key in keyed_inputs(plan)[0].keys]
+    return {"operator": operator, "keys": keys}
 
 
 def _next(view: View, situation: Situation) -> dict[str, str]:
@@ -115,7 +128,7 @@ def _cost(plan: Mapping[str, Any]) -> dict[str, Any]:
 
 def _full(view: View, situation: Situation) -> dict[str, Any]:
     tree = []
-    for part in terms(at(_below(view.plan), Moment.AFTER, frozenset())):
+    for part in (term for below in _below(view.plan) for term in terms(at(below, Moment.AFTER, frozenset()))):
         reads = [
             _read(view, scan.relation, Moment.AFTER, situation.rows[scan.relation]) for scan in scans(part)
         ]
@@ -127,7 +140,8 @@ def _incremental(view: View, situation: Situation, sources: Mapping[str, Source]
     changes = situation.assumed()
     tree = [
         _term(view, term, situation, changes, sources)
-        for term in terms(change_of(_below(view.plan), frozenset(relations(view.plan))))
+        for below in _below(view.plan)
+        for term in terms(change_of(below, frozenset(relations(view.plan))))
     ]
     running = [term for term in tree if term["change"] in changes]
     queries = [

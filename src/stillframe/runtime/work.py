@@ -8,24 +8,28 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from stillframe.algebra import Aggregate, Moment, Negate, Plan, Ref, Scan, UnionAll, scans
+from stillframe.algebra import Moment, Negate, Plan, Scalar, Scan, UnionAll, scans
 from stillframe.algebra.arrow import COUNT, internal_name
 from stillframe.change import (
     TOUCHED,
+    Keywise,
     at,
     change_of,
     columns_read,
     in_touched,
+    keyed_inputs,
     merged,
+    over,
+    shown_keys,
     terms,
     touched_keys,
-    touching,
 )
 from stillframe.engine import (
     ENGINE_LOST,
@@ -80,6 +84,7 @@ class Work:
         self.outcomes: dict[str, Outcome] = {}
         self.changes: dict[str, ViewFiles] = {}
         self.staging = means.lake.attempt("staging")
+        self._numbers = count()
         self.fixing = Fixing(means, previous, self.views, full, fixed or {}, self.staging)
         self.vector = self.fixing.vector
         self.conducting = self.fixing.conducting
@@ -308,7 +313,7 @@ class Work:
         )
         tables = Tables(self.means.engine())
         binder = Binder(self.reads, tables, self.means.lake.path, after, upstream)
-        if isinstance(view.plan, Aggregate):
+        if isinstance(view.plan, Keywise):
             query = self._keywise(view, view.plan, former, changed, binder)
         else:
             found = terms(change_of(view.plan, changed))
@@ -324,38 +329,42 @@ class Work:
         return Outcome("incremental", "CHANGES", view.algorithm, rows_in, rows_out)
 
     def _keywise(
-        self, view: View, plan: Aggregate, former: ViewState, changed: frozenset[str], binder: Binder
+        self, view: View, plan: Keywise, former: ViewState, changed: frozenset[str], binder: Binder
     ) -> str | None:
         """The groups that a change touched as they are now, less as they were published."""
-        touching_rows = terms(touching(plan, changed))
-        touched = self._touched(plan, self._query(touching_rows, binder), binder) if touching_rows else None
-        if touched is None or not touched.rows:
+        touched = self._touched(plan, changed, binder)
+        if touched is None:
             return None
         binder.staged[TOUCHED] = touched
         binder.upstream[view.name] = Upstream(former, former, None, changed=False)
-        rows, shown = at(plan.input, Moment.AFTER, changed), Scan(view.name, view.schema)
-        if not plan.keys:
-            now, then = self._bound((rows,), binder), self._bound((shown,), binder)
-        else:
-            keys = tuple(key.scalar for key in plan.keys)
-            own = tuple(Ref(i, key.type) for i, key in enumerate(keys))
-            scan, null = touched_keys(plan), touched.with_null()
-            now = self._bound(in_touched(rows, keys, scan, null), binder)
-            then = self._bound(in_touched(shown, own, scan, null), binder)
-        fresh = Aggregate(now, plan.keys, plan.measures)
-        return self._sql(UnionAll((fresh, Negate(then))), binder)
+        scan, null = touched_keys(plan), touched.with_null()
 
-    def _touched(self, plan: Aggregate, change: str, binder: Binder) -> Staged:
+        def bound(rows: Plan, keys: tuple[Scalar, ...]) -> Plan:
+            return self._bound(in_touched(rows, keys, scan, null), binder)
+
+        now = tuple(bound(at(each.plan, Moment.AFTER, changed), each.keys) for each in keyed_inputs(plan))
+        then = bound(Scan(view.name, view.schema), shown_keys(plan))
+        return self._sql(UnionAll((over(plan, now), Negate(then))), binder)
+
+    def _touched(self, plan: Keywise, changed: frozenset[str], binder: Binder) -> Staged | None:
         """The keys of what has a net count, each once."""
-        read = [scalar.type for scalar in plan.read]
-        net = consolidated_sql(canonical_sql(change, read), len(read), one_task=binder.tables.one_task)
-        types = [key.scalar.type for key in plan.keys]
-        columns = ", ".join(internal_name(i) for i in range(len(types)))
-        once = f"SELECT DISTINCT {columns} FROM ({net})" if types else f"SELECT 1 FROM ({net}) LIMIT 1"
-        listed = f"{columns}, " if types else ""
-        folder = self.staging / f"touched-{len(self.outcomes)}"
-        query = f"SELECT {listed}CAST(1 AS BIGINT) AS {COUNT} FROM ({once})"
-        return staged_query(self.means.engine(), query, types, folder)
+        types = [key.type for key in shown_keys(plan)]
+        columns = ", ".join([*(internal_name(i) for i in range(len(types))), f"CAST(1 AS BIGINT) AS {COUNT}"])
+        found = []
+        for each in keyed_inputs(plan):
+            change = terms(each.change(changed))
+            if change:
+                seen = [scalar.type for scalar in (*each.keys, *each.read)]
+                rows = canonical_sql(self._query(change, binder), seen)
+                net = consolidated_sql(rows, len(seen), one_task=binder.tables.one_task)
+                found.append(f"SELECT {columns} FROM ({net})")
+        if not found:
+            return None
+        query = f"SELECT DISTINCT * FROM ({' UNION ALL '.join(found)})"
+        touched = staged_query(
+            self.means.engine(), query, types, self.staging / f"touched-{next(self._numbers)}"
+        )
+        return touched if touched.rows else None
 
     def _bound(self, plans: Iterable[Plan], binder: Binder) -> Plan:
         bound = tuple(binder.bind(plan) for plan in plans)

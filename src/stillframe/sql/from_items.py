@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
 from sqlglot import exp
 
 from stillframe.algebra.functions import TypeMismatch
-from stillframe.algebra.plan import Join, Plan, Scan
-from stillframe.algebra.scalar import call
+from stillframe.algebra.plan import Join, Output, Plan, Project, Scan, Semi, UnionAll
+from stillframe.algebra.scalar import Literal, Ref, Scalar, call, map_refs
 from stillframe.sql.catalog import Catalog, Spelled
 from stillframe.sql.complaints import Complaints, Stop, refused_column
 from stillframe.sql.dialect import COMMA_JOIN
@@ -119,15 +119,21 @@ class FromItems(ABC):
 
     def _join_kind(self, join: exp.Expr) -> None:
         side, kind, method = (join.text(part).upper() for part in ("side", "kind", "method"))
-        if kind in ("SEMI", "ANTI"):
-            hint = "a semi-join is a join with a key of the other side; an anti-join is not maintained yet"
-            self.complaints.stop(join, "SEMI_JOIN", f"{kind} joins are not maintained", hint)
-        if side or kind == "OUTER":
-            hint = "use an inner join, or publish both sides as views"
-            self.complaints.stop(join, "OUTER_JOIN", f"{side or kind} joins are not maintained", hint)
-        if kind not in ("", "INNER", "CROSS") or method not in ("", "NATURAL"):
-            self.complaints.stop(join, "UNSUPPORTED_SYNTAX", f"{method} {kind} join is not supported", "")
-        self.check_clauses(join, "this", "on", "using", "kind", "method")
+        kinds = ("", "OUTER", "SEMI", "ANTI") if side == "LEFT" else ("", "OUTER")
+        if kind not in (kinds if side else ("", "INNER", "CROSS", "SEMI", "ANTI")):
+            self.complaints.stop(join, "UNSUPPORTED_SYNTAX", f"{side} {kind} join is not supported", "")
+        if method not in ("", "NATURAL") or side not in ("", "LEFT", "RIGHT", "FULL"):
+            self.complaints.stop(join, "UNSUPPORTED_SYNTAX", f"{method} {side} join is not supported", "")
+        if side in ("RIGHT", "FULL") and (method or join.args.get("using")):
+            message = f"{side} JOIN with columns in common is not supported"
+            self.complaints.stop(
+                join, "UNSUPPORTED_SYNTAX", message, "write ON, and coalesce(…) for the column"
+            )
+        if (side or kind in ("SEMI", "ANTI")) and not (
+            method or join.args.get("using") or join.args.get("on")
+        ):
+            self.complaints.stop(join, "SYNTAX", f"{side or kind} JOIN needs ON", "write ON condition")
+        self.check_clauses(join, "this", "on", "using", "side", "kind", "method")
 
     def _join(self, join: exp.Expr, left: From, right: From) -> From:
         both = _side_by_side(left, right)
@@ -136,12 +142,18 @@ class FromItems(ABC):
             theirs = {column.name.lower() for column in right.star()}
             using = [column.name for column in left.star() if column.name.lower() in theirs]
         if using:
-            return self._using(join, left, right, using)
-        on = join.args.get("on")
-        if on is None or on == exp.true():
-            return both
-        condition = Expressions(self.complaints, both).condition(on, "ON")
-        return From(Join((left.plan, right.plan), (condition,)), both.columns)
+            both = self._using(join, left, right, using)
+        elif (on := join.args.get("on")) is not None and on != exp.true():
+            condition = Expressions(self.complaints, both).condition(on, "ON")
+            both = From(Join((left.plan, right.plan), (condition,)), both.columns)
+        if join.text("kind").upper() in ("SEMI", "ANTI"):
+            assert isinstance(both.plan, Join)
+            anti = join.text("kind").upper() == "ANTI"
+            return From(Semi(left.plan, right.plan, both.plan.conditions, anti), left.columns)
+        if side := join.text("side").upper():
+            assert isinstance(both.plan, Join)
+            return From(outer(both.plan, left=side != "RIGHT", right=side != "LEFT"), both.columns)
+        return both
 
     def _using(self, join: exp.Expr, left: From, right: From, names: list[str]) -> From:
         """The columns of USING come first and once, from the left; the right's are hidden behind it."""
@@ -264,3 +276,38 @@ class FromItems(ABC):
 def _side_by_side(left: From, right: From) -> From:
     columns = (*left.columns, *right.shifted(len(left.plan.schema)))
     return From(Join((left.plan, right.plan)), columns)
+
+
+def outer(join: Join, *, left: bool, right: bool) -> Plan:
+    """An outer join of two: the inner one, and the rows that found no partner, with NULL for its columns."""
+    first, second = join.inputs
+    width = len(first.schema)
+    columns = [Ref(i, column.type, column.name) for i, column in enumerate(join.schema)]
+    parts: list[Plan] = [_named(join, columns)]
+    if left:
+        lonely = Semi(first, second, join.conditions, anti=True)
+        parts.append(
+            _named(lonely, [c if i < width else Literal(None, c.type) for i, c in enumerate(columns)])
+        )
+    if right:
+        turned = tuple(
+            map_refs(condition, lambda ref: _turned(ref, width, len(columns)))
+            for condition in join.conditions
+        )
+        lonely = Semi(second, first, turned, anti=True)
+        shown = [
+            Literal(None, c.type) if i < width else _turned(c, width, len(columns))
+            for i, c in enumerate(columns)
+        ]
+        parts.append(_named(lonely, shown))
+    return UnionAll(tuple(parts))
+
+
+def _named(plan: Plan, scalars: Sequence[Scalar]) -> Plan:
+    return Project(plan, tuple(Output(f"j{i}", scalar) for i, scalar in enumerate(scalars)))
+
+
+def _turned(ref: Ref, width: int, total: int) -> Ref:
+    """A column of two inputs side by side, after they changed places."""
+    by = total - width if ref.position < width else -width
+    return replace(ref, position=ref.position + by)
