@@ -21,6 +21,7 @@ from stillframe.algebra.plan import (
     Project,
     Scan,
     Semi,
+    Times,
     UnionAll,
     Values,
 )
@@ -57,6 +58,9 @@ def evaluate(plan: Plan, contents: Contents) -> Bag:
             return Bag((row, n) for row, n in rows_here if tuple(row[here] for here, _ in on) not in gone)
         case Distinct(source):
             return Bag((row, 1) for row, n in evaluate(source, contents).items() if n > 0)
+        case Times(source, count):
+            repeated = evaluate(source, contents).items()
+            return Bag((row, n * max(0, evaluate_scalar(count, row) or 0)) for row, n in repeated)
         case Semi(left, right, conditions, anti):
             there = [row for row, n in evaluate(right, contents).items() if n > 0]
             return Bag(

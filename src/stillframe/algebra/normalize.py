@@ -9,7 +9,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from stillframe.algebra.plan import Aggregate, Filter, Join, Negate, Output, Plan, Project, Semi, UnionAll
+from stillframe.algebra.plan import (
+    Aggregate,
+    Filter,
+    Join,
+    Negate,
+    Output,
+    Plan,
+    Project,
+    Semi,
+    Times,
+    UnionAll,
+)
 from stillframe.algebra.scalar import Ref, Scalar, conjuncts, map_refs, shift
 
 
@@ -22,6 +33,8 @@ def normalize(plan: Plan) -> Plan:
             return UnionAll(tuple(part for child in inputs for part in _parts(normalize(child))))
         case Negate(source):
             return Negate(normalize(source))
+        case Times(source, count):
+            return Times(normalize(source), count)
         case Aggregate(source, keys, measures):
             return Aggregate(normalize(source), keys, measures)
         case Semi(left, right, conditions, anti):

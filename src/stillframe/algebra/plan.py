@@ -194,6 +194,28 @@ class Negate(Plan):
 
 
 @dataclass(frozen=True)
+class Times(Plan):
+    """Every row as often as `count`, a whole number of its own, says; not at all where that is not positive.
+    Linear."""
+
+    input: Plan
+    count: Scalar
+
+    def __post_init__(self) -> None:
+        _check_refs(self.count, self.input.schema)
+        if self.count.type != BIGINT:
+            raise ValueError(f"a count is BIGINT, not {self.count.type}")
+
+    @property
+    def schema(self) -> Schema:
+        return Schema(self.input.schema.columns)
+
+    @property
+    def inputs(self) -> tuple[Plan, ...]:
+        return (self.input,)
+
+
+@dataclass(frozen=True)
 class KeyDelete(Plan):
     """The rows of `input` that agree with no row of `rows` on all the column pairs of `on`, NULL agreeing
     with NULL. Linear in `input`; of `rows` only counts what is there, not how often or with which sign."""
@@ -393,6 +415,8 @@ def _map_scans(
             return UnionAll(tuple(_map_scans(source, mapping, None, top=False) for source in sources))
         case Negate(source):
             return Negate(_map_scans(source, mapping, None, top=False))
+        case Times(source, count):
+            return Times(_map_scans(source, mapping, None, top=False), count)
         case KeyDelete(source, rows, on):
             kept, gone = (_map_scans(part, mapping, None, top=False) for part in (source, rows))
             return KeyDelete(kept, gone, on)

@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from stillframe.algebra import Aggregate, Distinct, Filter, Join, KeyDelete, Monus, Plan, Project, Scan, Semi
+from stillframe.algebra import (
+    Aggregate,
+    Distinct,
+    Filter,
+    Join,
+    KeyDelete,
+    Monus,
+    Plan,
+    Project,
+    Scan,
+    Semi,
+    Times,
+)
 from stillframe.algebra.scalar import refs
 
 Columns = dict[str, frozenset[int]]
@@ -40,6 +52,8 @@ def _read(plan: Plan, wanted: frozenset[int]) -> Columns:
             )
         case KeyDelete(source, rows, on):
             return merged((_read(source, wanted | {here for here, _ in on}), columns_read(rows)))
+        case Times(source, count):
+            return _read(source, wanted | refs(count))
         case Aggregate(source):
             return _read(source, frozenset().union(*(refs(scalar) for scalar in plan.read)))
         case Semi(left, right, conditions):

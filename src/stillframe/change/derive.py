@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from stillframe.algebra import Filter, Join, Moment, Negate, Plan, Project, Scan, UnionAll, Values
+from stillframe.algebra import Filter, Join, Moment, Negate, Plan, Project, Scan, Times, UnionAll, Values
 from stillframe.change.linear import through, total
 from stillframe.change.product import join_change
 
@@ -24,6 +24,8 @@ def change_of(plan: Plan, changed: frozenset[str]) -> Plan | None:
             return through(lambda term: Project(term, outputs), rule(source))
         case Negate(source):
             return through(Negate, rule(source))
+        case Times(source, count):
+            return through(lambda term: Times(term, count), rule(source))
         case UnionAll(sources):
             return total(rule(source) for source in sources)
         case Join():

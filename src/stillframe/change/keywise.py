@@ -18,6 +18,7 @@ from stillframe.algebra import (
     Call,
     Column,
     Join,
+    Literal,
     Moment,
     Output,
     Plan,
@@ -31,6 +32,7 @@ from stillframe.algebra import (
     normalize,
 )
 from stillframe.algebra.scalar import conjuncts, refs, shift
+from stillframe.algebra.types import BOOLEAN
 from stillframe.change.derive import change_of
 
 TOUCHED = "#touched"
@@ -55,7 +57,7 @@ def keyed_inputs(plan: Keywise) -> tuple[Keyed, ...]:
     match plan:
         case Aggregate(source, keys):
             own = tuple(key.scalar for key in keys)
-            return (Keyed(source, own, plan.read[len(own) :]),)
+            return (Keyed(source, own, plan.read[len(own) :] or (Literal(True, BOOLEAN),)),)
         case Semi(left, right, conditions):
             here, there = _equated(plan)
             width = len(left.schema)

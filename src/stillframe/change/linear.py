@@ -1,7 +1,7 @@
 """Linear operators pass changes through.
 
-Law: for f in {filter, project, negate}, f(x + dx) = f(x) + f(dx), so the change of f is f of the change.
-UNION ALL is addition itself: its change is the sum of its inputs' changes. Since f is linear, it is
+Law: for f in {filter, project, negate, times}, f(x + dx) = f(x) + f(dx), so the change of f is f of the
+change. UNION ALL is addition itself: its change is the sum of its inputs' changes. Since f is linear, it is
 applied to each term of a sum on its own: a change is always a flat sum of terms.
 """
 

@@ -7,7 +7,19 @@ so each plan that remains is either linear and joins, or one key-wise operator o
 
 from __future__ import annotations
 
-from stillframe.algebra import Aggregate, Filter, Join, Negate, Plan, Project, Scan, Semi, UnionAll, normalize
+from stillframe.algebra import (
+    Aggregate,
+    Filter,
+    Join,
+    Negate,
+    Plan,
+    Project,
+    Scan,
+    Semi,
+    Times,
+    UnionAll,
+    normalize,
+)
 
 
 def split(plan: Plan, name: str) -> tuple[dict[str, Plan], Plan]:
@@ -23,13 +35,13 @@ def _part(plan: Plan, name: str, parts: dict[str, Plan]) -> Scan:
 
 
 def _factor(plan: Plan, name: str, parts: dict[str, Plan]) -> Plan:
-    """What is joined to others. A union in a join would be read whole by every term; as a part it is in the
-    lake."""
+    """What is joined to others. A union or repeated rows in a join would be read whole by every term; as a
+    part they are in the lake."""
     inner = normalize(plan)
     below = inner
     while isinstance(below, Project | Filter):
         below = below.input
-    return _part(inner, name, parts) if isinstance(below, UnionAll) else plan
+    return _part(inner, name, parts) if isinstance(below, UnionAll | Times) else plan
 
 
 def _left(plan: Plan, name: str, parts: dict[str, Plan]) -> Plan:
@@ -49,4 +61,6 @@ def _left(plan: Plan, name: str, parts: dict[str, Plan]) -> Plan:
             return UnionAll(tuple(_left(source, name, parts) for source in sources))
         case Negate(source):
             return Negate(_left(source, name, parts))
+        case Times(source, count):
+            return Times(_left(source, name, parts), count)
     return plan

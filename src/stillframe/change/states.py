@@ -17,6 +17,7 @@ from stillframe.algebra import (
     Project,
     Scan,
     Semi,
+    Times,
     UnionAll,
     Values,
 )
@@ -42,6 +43,8 @@ def at(plan: Plan, moment: Moment, changed: frozenset[str]) -> Plan:
             return KeyDelete(at(source, moment, changed), at(rows, moment, changed), on)
         case Distinct(source):
             return Distinct(at(source, moment, changed))
+        case Times(source, count):
+            return Times(at(source, moment, changed), count)
         case Semi(left, right, conditions, anti):
             return Semi(at(left, moment, changed), at(right, moment, changed), conditions, anti)
         case Aggregate(source, keys, measures):

@@ -11,6 +11,7 @@ from stillframe.algebra import (
     Filter,
     Join,
     KeyDelete,
+    Literal,
     Monus,
     Negate,
     Output,
@@ -20,12 +21,14 @@ from stillframe.algebra import (
     Scalar,
     Scan,
     Semi,
+    Times,
     Type,
     UnionAll,
     Values,
 )
 from stillframe.algebra.arrow import COUNT, internal_name
 from stillframe.algebra.scalar import refs
+from stillframe.algebra.types import BOOLEAN
 from stillframe.change import join_order
 from stillframe.engine.scalar_sql import ScalarWriter
 from stillframe.engine.words import ONE_TASK, identifier, literal
@@ -56,6 +59,11 @@ def select_sql(plan: Plan, leaf: Leaf, writer: ScalarWriter) -> str:
         case Distinct(source):
             once = _all(source, "CAST(1 AS BIGINT)")
             return f"SELECT {once} FROM ({_netted(source, leaf, writer)}) WHERE {COUNT} > 0"
+        case Times(source, repeated):
+            inner = Project(source, (*_columns(source), Output("n", repeated)))
+            times = internal_name(len(source.schema))
+            shown = _all(source, f"{COUNT} * {times}")
+            return f"SELECT {shown} FROM ({select_sql(inner, leaf, writer)}) WHERE {times} > 0"
         case Semi():
             return _semi(plan, leaf, writer)
         case Aggregate():
@@ -64,6 +72,10 @@ def select_sql(plan: Plan, leaf: Leaf, writer: ScalarWriter) -> str:
             difference = UnionAll((left, Negate(right)))
             return f"SELECT {_all(plan)} FROM ({_netted(difference, leaf, writer)}) WHERE {COUNT} > 0"
     raise AssertionError(f"no such node: {type(plan).__name__}")
+
+
+def _columns(plan: Plan) -> tuple[Output, ...]:
+    return tuple(Output(c.name, Ref(i, c.type, c.name)) for i, c in enumerate(plan.schema))
 
 
 def _row(values: list[str]) -> str:
@@ -110,7 +122,8 @@ _AGGREGATES = {
 
 def _aggregate(plan: Aggregate, leaf: Leaf, writer: ScalarWriter) -> str:
     """The engine's own aggregates over every row as often as it is there."""
-    inner = Project(plan.input, tuple(Output(str(i), scalar) for i, scalar in enumerate(plan.read)))
+    read = plan.read or (Literal(True, BOOLEAN),)
+    inner = Project(plan.input, tuple(Output(str(i), scalar) for i, scalar in enumerate(read)))
     width = len(inner.schema)
     rows = canonical_sql(select_sql(inner, leaf, writer), inner.schema.types)
     if not writer.plain:

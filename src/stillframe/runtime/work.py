@@ -15,8 +15,9 @@ from typing import Any
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from stillframe.algebra import Moment, Negate, Plan, Scalar, Scan, UnionAll, scans
+from stillframe.algebra import Moment, Negate, Plan, Scalar, Scan, Times, UnionAll, scans
 from stillframe.algebra.arrow import COUNT, internal_name
+from stillframe.algebra.plan import walk
 from stillframe.change import (
     TOUCHED,
     Keywise,
@@ -433,7 +434,7 @@ class Work:
         upstream = {name: self._same(name) for name in view.upstream}
         plan = at(view.plan, Moment.AFTER, frozenset())
         binder = Binder(self.reads, Tables(self.means.engine()), self.means.lake.path, {}, upstream)
-        plain = binder.plain(scans(plan))
+        plain = binder.plain(scans(plan)) and not any(isinstance(node, Times) for node in walk(plan))
         query = canonical_sql(self._query((plan,), binder, plain=plain), view.schema.types)
         width = len(view.schema)
         if not plain:

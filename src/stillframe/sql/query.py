@@ -8,10 +8,10 @@ from sqlglot import exp
 
 from stillframe.algebra.evaluate import evaluate_scalar
 from stillframe.algebra.functions import EvaluationError, TypeMismatch
-from stillframe.algebra.plan import Aggregate, Filter, Output, Plan, Project, UnionAll, Values
-from stillframe.algebra.scalar import Ref, Scalar, cast, unify
+from stillframe.algebra.plan import Aggregate, Filter, Measure, Output, Plan, Project, Times, UnionAll, Values
+from stillframe.algebra.scalar import Literal, Ref, Scalar, call, case, cast, unify
 from stillframe.algebra.schema import Column, Schema
-from stillframe.algebra.types import BOOLEAN, VOID, common_type
+from stillframe.algebra.types import BIGINT, BOOLEAN, VOID, common_type
 from stillframe.sql.catalog import Catalog
 from stillframe.sql.complaints import Complaints, Stop, refused_column
 from stillframe.sql.dialect import parse
@@ -84,10 +84,7 @@ class _Queries(FromItems):
             case exp.Values():
                 return inner.values(node)
             case exp.Except() | exp.Intersect():
-                word = node.key.upper()
-                self.complaints.stop(
-                    node, "SET_OPERATION", f"{word} is not maintained", "use a join, or WHERE"
-                )
+                return inner.counted(node)
         return self.complaints.stop(node, "SYNTAX", "this is not a query", "write SELECT …")
 
     def scope_of(self, node: exp.Expr) -> _Queries:
@@ -140,6 +137,17 @@ class _Queries(FromItems):
             raise Stop
         return result
 
+    def counted(self, node: exp.Expr) -> Query:
+        """INTERSECT and EXCEPT: how often a row is on either side says how often it is in the result."""
+        self.check_clauses(node, "this", "expression", "with_", "distinct")
+        left, right = self._attempt(node.this), self._attempt(node.expression)
+        if left is None or right is None:
+            raise Stop
+        word = node.key.upper()
+        mine, theirs = self._widened(left, right, node.expression, word)
+        kept = set_operation(mine, theirs, both=word == "INTERSECT", once=bool(node.args.get("distinct")))
+        return replace(left, plan=kept)
+
     def _attempt(self, node: exp.Expr) -> Query | None:
         try:
             return self.query(node)
@@ -147,14 +155,20 @@ class _Queries(FromItems):
             return None
 
     def _united(self, left: Query, right: Query, node: exp.Expr) -> Query:
+        mine, theirs = self._widened(left, right, node, "UNION ALL")
+        branches = mine.inputs if isinstance(mine, UnionAll) else (mine,)
+        return Query(UnionAll((*branches, theirs)), left.names, left.places)
+
+    def _widened(self, left: Query, right: Query, node: exp.Expr, word: str) -> tuple[Plan, Plan]:
+        """Both sides, with the types they have in common."""
         if len(left.names) != len(right.names):
-            message = f"UNION ALL of {len(left.names)} and {len(right.names)} columns"
+            message = f"{word} of {len(left.names)} and {len(right.names)} columns"
             self.complaints.stop(node, "COLUMN_COUNT", message, "make the branches equally wide")
         types = []
         for i, (a, b) in enumerate(zip(left.plan.schema.types, right.plan.schema.types, strict=True)):
             meeting = common_type(a, b)
             if meeting is None:
-                message = f"UNION ALL of {a} and {b} in column {i + 1}"
+                message = f"{word} of {a} and {b} in column {i + 1}"
                 self.complaints.stop(
                     right.places[i], "TYPE_MISMATCH", message, "write CAST(… AS type) in a branch"
                 )
@@ -167,9 +181,7 @@ class _Queries(FromItems):
             scalars = (cast(column, type_) for column, type_ in zip(columns, types, strict=True))
             return Project(query.plan, tuple(Output(n, s) for n, s in zip(left.names, scalars, strict=True)))
 
-        mine = widened(left)
-        branches = mine.inputs if isinstance(mine, UnionAll) else (mine,)
-        return Query(UnionAll((*branches, widened(right))), left.names, left.places)
+        return widened(left), widened(right)
 
     def values(self, node: exp.Expr) -> Query:
         self.complaints.only(node, "expressions", "alias", "with_")
@@ -278,6 +290,29 @@ class _Queries(FromItems):
             if column.refused:
                 refused_column(self.complaints, item, column.name, column.refused)
         return [(column.name, column.ref, item) for column in columns]
+
+
+def set_operation(left: Plan, right: Plan, *, both: bool, once: bool) -> Plan:
+    """Rows that are in both, or in the left and not in the right, as SQL counts them: with m copies on the
+    left and n on the right, min(m, n) or max(m - n, 0) copies; one or none where each row counts `once`."""
+    width, one, none = len(left.schema), Literal(1, BIGINT), Literal(0, BIGINT)
+
+    def marked(plan: Plan, here: Scalar, there: Scalar) -> Plan:
+        columns = tuple(Output(c.name, Ref(i, c.type, c.name)) for i, c in enumerate(plan.schema))
+        return Project(plan, (*columns, Output("m", here), Output("n", there)))
+
+    sides = UnionAll((marked(left, one, none), marked(right, none, one)))
+    keys = tuple(Output(c.name or f"k{i}", Ref(i, c.type)) for i, c in enumerate(left.schema))
+    counts = tuple(Measure(name, "sum", Ref(width + i, BIGINT)) for i, name in enumerate("mn"))
+    groups: Plan = Aggregate(sides, keys, counts)
+    m, n = Ref(width, BIGINT), Ref(width + 1, BIGINT)
+    if once:
+        met = call(">", n, none) if both else call("=", n, none)
+        groups = Filter(groups, call("and", call(">", m, none), met))
+    else:
+        fewer = case(((call("<", m, n), m),), n)
+        groups = Times(groups, fewer if both else call("-", m, n))
+    return Project(groups, tuple(Output(key.name, Ref(i, key.scalar.type)) for i, key in enumerate(keys)))
 
 
 def _once(query: Query) -> Query:
