@@ -17,6 +17,7 @@ from stillframe.algebra import types as t
 from stillframe.algebra.bag import Bag
 from stillframe.errors import ProjectError, SourceError, ValueMismatch
 from stillframe.sources import Capture, SourceConfig, SqliteSource, open_source
+from stillframe.sources.auto import AutoSource
 from stillframe.sources.snapshots.source import SnapshotSource
 from stillframe.sources.sqlite import snapshot_reader as sqlite_snapshot
 from stillframe.sources.sqlite.snapshot_reader import SqliteSnapshotReader
@@ -233,8 +234,10 @@ def test_a_database_that_cannot_be_used(tmp_path: Path) -> None:
 def test_a_project_asks_for_snapshots(tmp_path: Path) -> None:
     config = SourceConfig("sqlite:///s.db", capture="snapshot", capture_limit=5)
     source = open_source("s", config, base=tmp_path, keep=tmp_path / "keep")
-    assert isinstance(source, SnapshotSource)
-    assert (source.folder, source.capture_limit) == (tmp_path / "keep" / "s", 5)
+    assert isinstance(source, AutoSource)
+    chosen = source.chosen()
+    assert isinstance(chosen, SnapshotSource)
+    assert (chosen.folder, chosen.capture_limit) == (tmp_path / "keep" / "s", 5)
     assert [m.capture for m in source.methods()] == [Capture.TRIGGERS, Capture.SNAPSHOT]
     triggers = open_source("s", SourceConfig("sqlite:///s.db"), base=tmp_path, keep=tmp_path / "keep")
     assert triggers.capture is Capture.TRIGGERS and triggers.address == source.address

@@ -18,6 +18,7 @@ from stillframe.algebra.schema import Column
 from stillframe.algebra.types import BIGINT, BINARY, BOOLEAN, DATE, DOUBLE, STRING, TIMESTAMP, Type, decimal
 from stillframe.errors import ProjectError, SourceError, ValueMismatch
 from stillframe.sources import Keys, SourceConfig, SqliteSource, open_source
+from stillframe.sources.auto import AutoSource
 from stillframe.sources.sqlite import read as sqlite_read
 from stillframe.sources.sqlite.types import reading_of
 
@@ -290,10 +291,10 @@ def test_a_database_nobody_has_open_is_read(tmp_path: Path) -> None:
 
 def test_open_source(tmp_path: Path) -> None:
     relative = open_source("s", SourceConfig("sqlite:///a/b.db"), base=tmp_path, keep=tmp_path)
-    assert relative == SqliteSource("s", tmp_path / "a/b.db")
+    assert isinstance(relative, AutoSource) and relative.chosen() == SqliteSource("s", tmp_path / "a/b.db")
     limited = SourceConfig("sqlite:////x/b.db", capture_limit=9)
     absolute = open_source("s", limited, base=tmp_path, keep=tmp_path)
-    assert absolute == SqliteSource("s", Path("/x/b.db"), 9)
+    assert isinstance(absolute, AutoSource) and absolute.chosen() == SqliteSource("s", Path("/x/b.db"), 9)
     for url in ("oracle://x/y", "b.db", "sqlite://b.db", "sqlite:///:memory:", "sqlite:///"):
         with pytest.raises(ProjectError) as error:
             open_source("s", SourceConfig(url), keep=tmp_path)

@@ -156,10 +156,28 @@ def plan_tree(found: Mapping[str, Any]) -> Tree:
     branch.add(
         Text(f"changes waiting: {waiting}; where none is known of, one row of each relation is assumed")
     )
+    for part in found.get("parts", ()):
+        _add_part(root, part)
     others = root.add(Text("not taken"))
     for other in found["alternatives"]:
         others.add(Text(f"{other['mode']}: {_cost_text(other)}; {other['why_not']}"))
     return root
+
+
+def _add_part(root: Tree, part: Mapping[str, Any]) -> None:
+    """What is kept beside the view, and how that is brought forward."""
+    kept = part["keywise"]
+    if kept is None:
+        branch = root.add(Text(f"{part['view']}: kept in the lake, because others are joined with it"))
+    else:
+        keys = f"by {', '.join(kept['keys'])}" if kept["keys"] else "of all rows"
+        branch = root.add(
+            Text(f"{part['view']}: {kept['operator']} {keys}; groups that change are computed again")
+        )
+    for term in part["tree"]:
+        branch.add(Text(" ⋈ ".join(term["join"]), style="cyan"))
+    for query in part["queries"]:
+        branch.add(Text(_query_text(query)))
 
 
 def _add_routes(root: Tree, found: Mapping[str, Any]) -> None:

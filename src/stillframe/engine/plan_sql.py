@@ -30,6 +30,7 @@ from stillframe.algebra.arrow import COUNT, internal_name
 from stillframe.algebra.scalar import refs
 from stillframe.algebra.types import BOOLEAN
 from stillframe.change import join_order
+from stillframe.engine.sail_sql import sail_aggregate
 from stillframe.engine.scalar_sql import ScalarWriter
 from stillframe.engine.words import ONE_TASK, identifier, literal
 
@@ -131,7 +132,9 @@ def _aggregate(plan: Aggregate, leaf: Leaf, writer: ScalarWriter) -> str:
     arguments = iter(range(len(plan.keys), width))
     shown = [internal_name(i) for i in range(len(plan.keys))]
     for measure in plan.measures:
+        taken = None if measure.arg is None else measure.arg.type
         text = _AGGREGATES.get(measure.function, f"{measure.function.upper()}({{}})")
+        text = (sail_aggregate(measure.function, taken) if writer.sail else None) or text
         argument = "*" if measure.arg is None else internal_name(next(arguments))
         shown.append(f"CAST({text.format(argument)} AS {measure.type})")
     columns = [f"{text} AS {internal_name(i)}" for i, text in enumerate(shown)]

@@ -15,7 +15,7 @@ from typing import Any
 
 from stillframe.algebra import Call, Cast, EvaluationError, Literal, Scalar, Type
 from stillframe.algebra.casts import cast_value
-from stillframe.algebra.types import BINARY, BOOLEAN, DATE, STRING, TIMESTAMP, as_decimal
+from stillframe.algebra.types import BINARY, BOOLEAN, DATE, MAX_PRECISION, STRING, TIMESTAMP, as_decimal
 from stillframe.engine.words import literal, plain_call, raising
 from stillframe.errors import StillframeError
 
@@ -56,6 +56,19 @@ class EngineRefused(StillframeError):
 
 def _refused(what: str, hint: str) -> EngineRefused:
     return EngineRefused(f"{what} differs on Sail from Spark", hint=f"{hint}, or use engine: spark")
+
+
+def sail_aggregate(function: str, taken: Type | None) -> str | None:
+    """The text of an aggregate around its argument, where the plain one will not do."""
+    if taken is None or function not in ("sum", "avg"):
+        return None
+    if function == "sum" and taken.is_integer:
+        return "SUM(CAST({} AS DECIMAL(38,0)))"  # which is cast back; of BIGINT it would wrap
+    if function == "avg" and taken.is_decimal:
+        raise _refused("avg of DECIMAL", "publish sum and count")
+    if taken.is_decimal and taken.precision + 10 > MAX_PRECISION:
+        raise _refused(f"sum of {taken}", f"cast to DECIMAL of at most {MAX_PRECISION - 10} digits")
+    return None
 
 
 def sail_cast(text: str, source: Type, target: Type) -> str:

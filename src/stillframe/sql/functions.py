@@ -154,8 +154,8 @@ _KINDS: dict[str, tuple[str, str]] = {
         "put the value into a column of a source, or compute it when you read the view",
     ),
     "AGGREGATE": (
-        "aggregates are not maintained",
-        "publish the rows and aggregate when you read the view",
+        "this aggregate is not maintained, or not here",
+        "SELECT and HAVING take count, count_if, sum, avg, min, max, bool_and and bool_or",
     ),
     "WINDOW": ("window functions are not maintained", "compute it when you read the view"),
     "GENERATOR": (

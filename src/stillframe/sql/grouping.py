@@ -7,13 +7,14 @@ is its measure, and any other column of FROM has no one value in a group.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import combinations, product
 
 from sqlglot import exp
 
 from stillframe.algebra.functions import TypeMismatch
-from stillframe.algebra.plan import Aggregate, Filter, Measure, Output, Plan
+from stillframe.algebra.plan import Aggregate, Filter, Measure, Output, Plan, Project, UnionAll
 from stillframe.algebra.scalar import Call, Case, Cast, Literal, Ref, Scalar, call, case, map_refs
 from stillframe.algebra.types import BOOLEAN, VOID
 from stillframe.sql.complaints import Complaints
@@ -92,7 +93,8 @@ class Measures:
             measure = Measure("", function, arg)
             type_ = measure.type
         except TypeMismatch as error:
-            hint = "write CAST(… AS DECIMAL(p, s)), whose sum is exact" if "DOUBLE" in str(error) else ""
+            exact = "write CAST(… AS DECIMAL(p, s)), whose sum is exact"
+            hint = exact if "DOUBLE" in str(error) else "write CAST(… AS type) to say what is meant"
             over.complaints.stop(node, "AGGREGATE_TYPE", str(error), hint)
         if arg is not None and arg.type == VOID:
             over.complaints.stop(node, "TYPE_MISMATCH", f"{function} of NULL", "write CAST(NULL AS type)")
@@ -106,7 +108,9 @@ class Measures:
         distinct = len(parts) == 1 and isinstance(parts[0], exp.Distinct)
         parts = parts[0].expressions if distinct else parts
         if len(parts) != 1:
-            over.complaints.stop(node, "AGGREGATE", "an aggregate of several columns is not maintained", "")
+            over.complaints.stop(
+                node, "AGGREGATE", "an aggregate of several columns is not maintained", "name one column"
+            )
         if isinstance(parts[0], exp.Star):
             return None, distinct
         return over.scalar(parts[0]), distinct
@@ -119,12 +123,32 @@ class Groups:
     complaints: Complaints
     keys: tuple[Scalar, ...]
     measures: Measures
+    sets: tuple[frozenset[int], ...] | None = None  # of the keys' numbers, where there are grouping sets
 
     def plan(self, rows: Plan, having: Scalar | None) -> Plan:
-        keys = tuple(Output(f"k{i}", key) for i, key in enumerate(self.keys))
-        measures = tuple(replace(m, name=f"m{i}") for i, m in enumerate(self.measures.found))
-        groups: Plan = Aggregate(rows, keys, measures)
+        if self.sets is None:
+            groups = self._groups(rows, range(len(self.keys)))
+        else:
+            groups = UnionAll(tuple(self._of_set(rows, chosen) for chosen in self.sets))
         return groups if having is None else Filter(groups, having)
+
+    def _groups(self, rows: Plan, chosen: Iterable[int], also: tuple[Output, ...] = ()) -> Plan:
+        keys = tuple(Output(f"k{i}", self.keys[i]) for i in sorted(chosen))
+        measures = tuple(replace(m, name=f"m{i}") for i, m in enumerate(self.measures.found))
+        return Aggregate(rows, keys + also, measures)
+
+    def _of_set(self, rows: Plan, chosen: frozenset[int]) -> Plan:
+        """Groups by some of the keys, the others NULL. Of no rows there is no group, not even by no key."""
+        also = () if chosen else (Output("all", Literal(True, BOOLEAN)),)
+        groups = self._groups(rows, chosen, also)
+        place = {key: i for i, key in enumerate(sorted(chosen))}
+        keys = [
+            Ref(place[i], key.type) if i in place else Literal(None, key.type)
+            for i, key in enumerate(self.keys)
+        ]
+        first = len(place) + len(also)
+        measures = [Ref(first + i, m.type) for i, m in enumerate(self.measures.found)]
+        return Project(groups, tuple(Output(f"g{i}", scalar) for i, scalar in enumerate((*keys, *measures))))
 
     def moved(self, scalar: Scalar, node: exp.Expr) -> Scalar:
         bare = [_bare(key) for key in self.keys]
@@ -158,29 +182,75 @@ def _bare(scalar: Scalar) -> Scalar:
     return map_refs(scalar, lambda ref: replace(ref, name=""))
 
 
+@dataclass
+class Keys:
+    """The keys of a GROUP BY, each once, and the sets it asks for; None where it names no sets."""
+
+    scalars: list[Scalar] = field(default_factory=list)
+    sets: tuple[frozenset[int], ...] | None = None
+
+    def number(self, scalar: Scalar) -> int:
+        bare = [_bare(known) for known in self.scalars]
+        if _bare(scalar) not in bare:
+            self.scalars.append(scalar)
+            return len(bare)
+        return bare.index(_bare(scalar))
+
+
 def group_keys(
     complaints: Complaints, node: exp.Expr, columns: From | None, outputs: Mapping[str, exp.Expr]
-) -> tuple[Scalar, ...]:
-    """The expressions of GROUP BY, which may be written as the number or the alias of an output."""
-    clause = node.args.get("group")
+) -> Keys:
+    """The expressions of GROUP BY, which may be written as the number or the alias of an output. Several sets
+    side by side are all their combinations."""
+    keys, clause = Keys(), node.args.get("group")
     if clause is None:
-        return ()
-    for sets in ("grouping_sets", "cube", "rollup", "all", "totals"):
-        if clause.args.get(sets):
-            words = sets.replace("_", " ").upper()
-            hint = "write one view for each set of keys, and UNION ALL"
-            complaints.stop(clause, "GROUPING_SETS", f"{words} is not maintained", hint)
+        return keys
     plain = Expressions(complaints, columns)
-    found: list[Scalar] = []
+
+    def number(key: exp.Expr) -> int:
+        return keys.number(plain.scalar(_meant(complaints, key, node.expressions, columns, outputs)))
+
+    factors: list[list[frozenset[int]]] = []
     for key in clause.expressions:
-        if isinstance(key, exp.Rollup | exp.Cube | exp.GroupingSets):
-            hint = "write one view for each set of keys, and UNION ALL"
-            complaints.stop(key, "GROUPING_SETS", f"{key.key.upper()} is not maintained", hint)
-        key = _meant(complaints, key, node.expressions, columns, outputs)
-        scalar = plain.scalar(key)
-        if _bare(scalar) not in map(_bare, found):
-            found.append(scalar)
-    return tuple(found)
+        if isinstance(key, _SETS):
+            factors.append(_sets(key, number))
+        else:
+            factors.append([frozenset({number(key)})])
+    for word in ("grouping_sets", "cube", "rollup"):
+        for key in clause.args.get(word) or ():
+            if not isinstance(key, _SETS) or not key.expressions:
+                hint = "write ROLLUP (…), CUBE (…) or GROUPING SETS (…)"
+                complaints.stop(clause, "GROUPING_SETS", "this way to write grouping sets is not known", hint)
+            factors.append(_sets(key, number))
+    if any(isinstance(key, _SETS) for key in clause.expressions) or len(factors) > len(clause.expressions):
+        keys.sets = tuple(frozenset().union(*chosen) for chosen in product(*factors))
+    return keys
+
+
+_SETS = (exp.Rollup, exp.Cube, exp.GroupingSets)
+
+
+def _sets(node: exp.Expr, number: Callable[[exp.Expr], int]) -> list[frozenset[int]]:
+    if isinstance(node, exp.GroupingSets):
+        found = []
+        for item in node.expressions:
+            found += _sets(item, number) if isinstance(item, _SETS) else [_together(item, number)]
+        return found
+    parts = [_together(item, number) for item in node.expressions]
+    if isinstance(node, exp.Rollup):
+        return [frozenset().union(*parts[:n]) for n in range(len(parts), -1, -1)]
+    some = (chosen for n in range(len(parts), -1, -1) for chosen in combinations(parts, n))
+    return [frozenset().union(*chosen) for chosen in some]
+
+
+def _together(item: exp.Expr, number: Callable[[exp.Expr], int]) -> frozenset[int]:
+    """One element of a set: a key, or several in parentheses."""
+    match item:
+        case exp.Tuple():
+            return frozenset(number(key) for key in item.expressions)
+        case exp.Paren():
+            return frozenset({number(item.this)})
+    return frozenset({number(item)})
 
 
 def _meant(

@@ -235,7 +235,8 @@ class _Queries(FromItems):
     ) -> tuple[Plan, list[tuple[str, Scalar, exp.Expr]]]:
         named = {item.alias.lower(): item.this for item in node.expressions if isinstance(item, exp.Alias)}
         measures = Measures()
-        groups = Groups(self.complaints, group_keys(self.complaints, node, source, named), measures)
+        keys = group_keys(self.complaints, node, source, named)
+        groups = Groups(self.complaints, tuple(keys.scalars), measures, keys.sets)
         outputs = self._outputs(node, source, measures)
         having = node.args.get("having")
         condition: Scalar | None = None
