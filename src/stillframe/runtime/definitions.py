@@ -106,6 +106,11 @@ class Definitions:
                 pending += self.views[name].upstream
         return tuple(name for name in self.views if name in wanted)
 
+    def with_parts(self, names: Iterable[str]) -> frozenset[str]:
+        """The named views, and what they were split into."""
+        wanted = frozenset(names)
+        return wanted | {name for name, view in self.views.items() if view.owner in wanted}
+
     def base_relations(self, name: str) -> tuple[str, ...]:
         """The sources' relations a view reads, itself or through the views it reads."""
         found = (relation for one in self.closure([name]) for relation in self.views[one].relations)

@@ -92,7 +92,7 @@ class Loads:
         """The views to be computed anew that are worth a load."""
         states = frame.views if frame else {}
         wanted = definitions.closure(views) if views else tuple(definitions.views)
-        asked = frozenset(views or definitions.views) if full else frozenset[str]()
+        asked = definitions.with_parts(views or definitions.views) if full else frozenset[str]()
         loader = self._loader()
         return [
             view

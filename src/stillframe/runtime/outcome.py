@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -74,6 +74,7 @@ class Result:
     vector: Mapping[str, Position]
     outcomes: Mapping[str, Outcome]
     history: tuple[Entry, ...] = ()  # what live protocols heard and did
+    parts: Mapping[str, Outcome] = field(default_factory=dict)
 
     @property
     def failures(self) -> dict[str, Outcome]:

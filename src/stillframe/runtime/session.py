@@ -50,9 +50,8 @@ class Session(Means):
         reached: dict[str, Position] = {}
         if not full:
             previous, reached = self._show_each_transaction(previous, targets)
-        work = Work(
-            self, previous, targets, frozenset(asked) if full else frozenset(), reached, loaded, failed
-        )
+        anew = self.definitions.with_parts(asked) if full else frozenset[str]()
+        work = Work(self, previous, targets, anew, reached, loaded, failed)
         frame = work.publish(if_new=if_new)
         self.acknowledge(frame, work.vector, kept)
         for view in frame.views.values():
@@ -60,12 +59,14 @@ class Session(Means):
                 self.lake.settle(view)
                 self.observe(Step.SETTLED, view.table)
         self.metrics.observe("stillframe_refresh_seconds", time.perf_counter() - started)
-        for name, outcome in work.outcomes.items():
+        outcomes = work.shown_outcomes()
+        for name, outcome in outcomes.items():
             self.metrics.count("stillframe_compensations_total", outcome.compensated, view=name)
             self.metrics.count(
                 "stillframe_refresh_total", 1, view=name, mode=outcome.mode, reason=outcome.reason
             )
-        return Result(frame, work.vector, work.shown_outcomes(), work.conducting.history)
+        parts = {name: outcome for name, outcome in work.outcomes.items() if name not in outcomes}
+        return Result(frame, work.vector, outcomes, work.conducting.history, parts)
 
     def _show_each_transaction(
         self, previous: Frame | None, targets: tuple[str, ...]

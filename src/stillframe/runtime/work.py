@@ -155,8 +155,13 @@ class Work:
             owner = self.views[name].owner
             if owner in found:
                 own = found[owner]
-                read = own.rows_in if own.mode == "full" and part.mode != "full" else part.rows_in
-                found[owner] = replace(own, rows_in=read, seconds=own.seconds + part.seconds)
+                reason = part.reason if own.reason == "UPSTREAM_FULL" and part.mode == "full" else own.reason
+                found[owner] = replace(
+                    own,
+                    reason=reason,
+                    rows_in=max(own.rows_in, part.rows_in),
+                    seconds=own.seconds + part.seconds,
+                )
         return found
 
     def _frame(self, states: Mapping[str, ViewState]) -> Frame:
