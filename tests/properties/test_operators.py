@@ -55,6 +55,17 @@ TEXTS = {
     "buyers": "SELECT p.id, p.name FROM b.people p LEFT SEMI JOIN a.orders o ON o.customer = p.id",
     "idle": "SELECT p.id, p.name FROM b.people p LEFT ANTI JOIN a.orders o ON o.customer = p.id AND"
     " o.amount > 1",
+    "active": "SELECT p.id FROM b.people p WHERE p.town IS NOT NULL"
+    " AND EXISTS (SELECT 1 FROM a.orders o WHERE o.customer = p.id AND o.amount > 1)",
+    "quiet": "SELECT p.id FROM b.people p WHERE NOT EXISTS"
+    " (SELECT * FROM a.orders o WHERE o.customer = p.id AND o.town = p.town)",
+    "from_here": "SELECT id FROM a.orders WHERE town IN (SELECT town FROM b.people WHERE name < 'c')",
+    "not_there": "SELECT id FROM a.orders WHERE town NOT IN (SELECT town FROM b.people)",
+    "not_them": "SELECT id FROM a.orders WHERE id NOT IN (SELECT id FROM b.people) AND amount > 1",
+    "in_busy": "SELECT id FROM a.orders WHERE town IN"
+    " (SELECT town FROM a.orders GROUP BY town HAVING count(*) > 2)",
+    "nested": "SELECT id FROM b.people p WHERE EXISTS (SELECT 1 FROM a.orders o WHERE o.customer = p.id"
+    " AND o.town NOT IN (SELECT q.town FROM b.people q WHERE q.name = 'ann'))",
     "spent": "SELECT p.name, count(o.id) AS n, sum(o.amount) AS total FROM b.people p LEFT JOIN a.orders"
     " o ON o.customer = p.id GROUP BY p.name",
     "chain": "SELECT o.id, p.name, q.id AS other FROM a.orders o LEFT JOIN b.people p ON p.id ="

@@ -106,7 +106,7 @@ class Project(Plan):
     @cached_property
     def schema(self) -> Schema:
         columns = tuple(
-            Column(output.name, output.scalar.type, _nullable(output.scalar, self.input.schema))
+            Column(output.name, output.scalar.type, is_nullable(output.scalar, self.input.schema))
             for output in self.outputs
         )
         kept: dict[int, list[int]] = {}
@@ -302,7 +302,7 @@ class Aggregate(Plan):
 
     @cached_property
     def schema(self) -> Schema:
-        keys = [Column(k.name, k.scalar.type, _nullable(k.scalar, self.input.schema)) for k in self.keys]
+        keys = [Column(k.name, k.scalar.type, is_nullable(k.scalar, self.input.schema)) for k in self.keys]
         measures = [
             Column(m.name, m.type, AGGREGATIONS[m.function].nullable and self._may_be_empty(m))
             for m in self.measures
@@ -313,7 +313,7 @@ class Aggregate(Plan):
         )
 
     def _may_be_empty(self, measure: Measure) -> bool:
-        return not self.keys or measure.arg is None or _nullable(measure.arg, self.input.schema)
+        return not self.keys or measure.arg is None or is_nullable(measure.arg, self.input.schema)
 
     @property
     def inputs(self) -> tuple[Plan, ...]:
@@ -368,7 +368,7 @@ def _check_predicate(predicate: Scalar, schema: Schema) -> None:
     _check_refs(predicate, schema)
 
 
-def _nullable(scalar: Scalar, schema: Schema) -> bool:
+def is_nullable(scalar: Scalar, schema: Schema) -> bool:
     if isinstance(scalar, Ref):
         return schema[scalar.position].nullable
     return not isinstance(scalar, Literal) or scalar.value is None

@@ -15,23 +15,10 @@ from typing import Any
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from stillframe.algebra import Moment, Negate, Plan, Scalar, Scan, Times, UnionAll, scans
-from stillframe.algebra.arrow import COUNT, internal_name
+from stillframe.algebra import Moment, Times, scans
+from stillframe.algebra.arrow import COUNT
 from stillframe.algebra.plan import walk
-from stillframe.change import (
-    TOUCHED,
-    Keywise,
-    at,
-    change_of,
-    columns_read,
-    in_touched,
-    keyed_inputs,
-    merged,
-    over,
-    shown_keys,
-    terms,
-    touched_keys,
-)
+from stillframe.change import Keywise, at, change_of, columns_read, merged, terms
 from stillframe.engine import (
     ENGINE_LOST,
     NO_ENGINE,
@@ -42,8 +29,6 @@ from stillframe.engine import (
     consolidated_sql,
     named_sql,
     repeated_sql,
-    select_sql,
-    staged_query,
     write_query,
 )
 from stillframe.errors import GAPS, Busy, CaptureGap, SourceError, StillframeError, ValueMismatch
@@ -51,6 +36,7 @@ from stillframe.lake.frame import CURRENT, HELD, STOPPED, ChangeFile, DataFile, 
 from stillframe.protocol import Setting
 from stillframe.runtime.begun import Begun
 from stillframe.runtime.choosing import TOP
+from stillframe.runtime.compiling import Compiler
 from stillframe.runtime.conduct import NotQuiet
 from stillframe.runtime.definitions import View
 from stillframe.runtime.fixing import Fixing, Means, positions_of
@@ -319,11 +305,13 @@ class Work:
         )
         tables = Tables(self.means.engine())
         binder = Binder(self.reads, tables, self.means.lake.path, after, upstream)
+        compiler = Compiler(self.means.engine(), binder)
         if isinstance(view.plan, Keywise):
-            query = self._keywise(view, view.plan, former, changed, binder)
+            folder = self.staging / f"touched-{next(self._numbers)}"
+            query = compiler.keywise(view.name, view.plan, former, changed, folder)
         else:
             found = terms(change_of(view.plan, changed))
-            query = self._query(found, binder) if found else None
+            query = compiler.query(found) if found else None
         if query is None:
             self.states[view.name] = self._advanced(view, former, ())
             return Outcome("unchanged", "NO_CHANGES", view.algorithm, rows_in)
@@ -333,48 +321,6 @@ class Work:
         rows_out = sum(file.rows for file in files)
         self.states[view.name] = self._advanced(view, former, files)
         return Outcome("incremental", "CHANGES", view.algorithm, rows_in, rows_out)
-
-    def _keywise(
-        self, view: View, plan: Keywise, former: ViewState, changed: frozenset[str], binder: Binder
-    ) -> str | None:
-        """The groups that a change touched as they are now, less as they were published."""
-        touched = self._touched(plan, changed, binder)
-        if touched is None:
-            return None
-        binder.staged[TOUCHED] = touched
-        binder.upstream[view.name] = Upstream(former, former, None, changed=False)
-        scan, null = touched_keys(plan), touched.with_null()
-
-        def bound(rows: Plan, keys: tuple[Scalar, ...]) -> Plan:
-            return self._bound(in_touched(rows, keys, scan, null), binder)
-
-        now = tuple(bound(at(each.plan, Moment.AFTER, changed), each.keys) for each in keyed_inputs(plan))
-        then = bound(Scan(view.name, view.schema), shown_keys(plan))
-        return self._sql(UnionAll((over(plan, now), Negate(then))), binder)
-
-    def _touched(self, plan: Keywise, changed: frozenset[str], binder: Binder) -> Staged | None:
-        """The keys of what has a net count, each once."""
-        types = [key.type for key in shown_keys(plan)]
-        columns = ", ".join([*(internal_name(i) for i in range(len(types))), f"CAST(1 AS BIGINT) AS {COUNT}"])
-        found = []
-        for each in keyed_inputs(plan):
-            change = terms(each.change(changed))
-            if change:
-                seen = [scalar.type for scalar in (*each.keys, *each.read)]
-                rows = canonical_sql(self._query(change, binder), seen)
-                net = consolidated_sql(rows, len(seen), one_task=binder.tables.one_task)
-                found.append(f"SELECT {columns} FROM ({net})")
-        if not found:
-            return None
-        query = f"SELECT DISTINCT * FROM ({' UNION ALL '.join(found)})"
-        touched = staged_query(
-            self.means.engine(), query, types, self.staging / f"touched-{next(self._numbers)}"
-        )
-        return touched if touched.rows else None
-
-    def _bound(self, plans: Iterable[Plan], binder: Binder) -> Plan:
-        bound = tuple(binder.bind(plan) for plan in plans)
-        return bound[0] if len(bound) == 1 else UnionAll(bound)
 
     def _conducted(self, view: View, former: ViewState) -> Outcome:
         done = self.conducting.views[view.name]
@@ -440,7 +386,8 @@ class Work:
         plan = at(view.plan, Moment.AFTER, frozenset())
         binder = Binder(self.reads, Tables(self.means.engine()), self.means.lake.path, {}, upstream)
         plain = binder.plain(scans(plan)) and not any(isinstance(node, Times) for node in walk(plan))
-        query = canonical_sql(self._query((plan,), binder, plain=plain), view.schema.types)
+        compiler = Compiler(self.means.engine(), binder)
+        query = canonical_sql(compiler.query((plan,), plain=plain), view.schema.types)
         width = len(view.schema)
         if not plain:
             query = repeated_sql(consolidated_sql(query, width), width)
@@ -464,13 +411,6 @@ class Work:
         )
         rows_in = sum(self.reads.state(relation).rows for relation in view.relations)
         return Outcome("full", reason, view.algorithm, rows_in, rows)
-
-    def _query(self, plans: Iterable[Plan], binder: Binder, *, plain: bool = False) -> str:
-        return self._sql(self._bound(plans, binder), binder, plain=plain)
-
-    def _sql(self, bound: Plan, binder: Binder, *, plain: bool = False) -> str:
-        writer = replace(self.means.engine().writer, one_task=binder.tables.one_task, plain=plain)
-        return select_sql(bound, lambda scan: binder.bound[scan.relation], writer)
 
     def _write(self, view: View, sql: str, kind: str) -> tuple[DataFile, ...]:
         folder = self.means.lake.attempt(kind, view.name)

@@ -122,7 +122,12 @@ class Expressions:
     def _refuse(self, node: exp.Expr) -> NoReturn:
         stop = self.complaints.stop
         if isinstance(node, exp.Query | exp.Exists | exp.Any | exp.All):
-            stop(node, "SUBQUERY", "subqueries in expressions are not supported", "write a join")
+            stop(
+                node,
+                "SUBQUERY",
+                "a subquery is not supported here",
+                "EXISTS and IN stand in WHERE, between ANDs; or write a join",
+            )
         if isinstance(node, exp.Window):
             code, message, hint = refusal("window")
             stop(node, code, message.partition(": ")[2], hint)

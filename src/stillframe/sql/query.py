@@ -2,27 +2,38 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 
 from sqlglot import exp
 
 from stillframe.algebra.evaluate import evaluate_scalar
 from stillframe.algebra.functions import EvaluationError, TypeMismatch
-from stillframe.algebra.plan import Aggregate, Filter, Measure, Output, Plan, Project, Times, UnionAll, Values
+from stillframe.algebra.plan import (
+    Aggregate,
+    Filter,
+    Measure,
+    Output,
+    Plan,
+    Project,
+    Times,
+    UnionAll,
+    Values,
+)
 from stillframe.algebra.scalar import Literal, Ref, Scalar, call, case, cast, unify
 from stillframe.algebra.schema import Column, Schema
-from stillframe.algebra.types import BIGINT, BOOLEAN, VOID, common_type
+from stillframe.algebra.types import BIGINT, VOID, common_type
 from stillframe.sql.catalog import Catalog
 from stillframe.sql.complaints import Complaints, Stop, refused_column
 from stillframe.sql.dialect import parse
 from stillframe.sql.expressions import Expressions
-from stillframe.sql.from_items import FromItems, Query
+from stillframe.sql.from_items import Query
 from stillframe.sql.grouping import Groups, Measures, group_keys, has_aggregates
 from stillframe.sql.reasons import Refused, Text
 from stillframe.sql.scope import From
+from stillframe.sql.subqueries import ONE_ROW, Subqueries
 
 _BAD_IN_NAMES = set(" ,;{}()\n\t=")
-_ONE_ROW = Values(Schema((Column("one", BOOLEAN, False),)), ((True,),))
 
 
 def resolve(select: str, catalog: Catalog, view: str = "") -> Plan:
@@ -68,7 +79,7 @@ def _published(complaints: Complaints, query: Query) -> tuple[Output, ...]:
     return tuple(outputs)
 
 
-class _Queries(FromItems):
+class _Queries(Subqueries):
     """Resolves queries within the common table expressions they can see."""
 
     def query(self, node: exp.Expr) -> Query:
@@ -209,13 +220,10 @@ class _Queries(FromItems):
         self.check_clauses(node, *clauses)
         source = self.from_clause(node)
         where = node.args.get("where")
-        plan: Plan = source.plan if source else _ONE_ROW
+        plan: Plan = source.plan if source else ONE_ROW
         if where is not None:
-            try:
-                predicate = Expressions(self.complaints, source).condition(where.this, "WHERE")
-                plan = Filter(plan, predicate)
-            except Stop:
-                pass
+            with suppress(Stop):  # what else is wrong is looked for
+                plan = self.kept(plan, source, where.this)
         if node.args.get("group") or node.args.get("having") or has_aggregates(node):
             plan, outputs = self._grouped(node, source, plan)
         else:
