@@ -66,6 +66,10 @@ TEXTS = {
     " (SELECT town FROM a.orders GROUP BY town HAVING count(*) > 2)",
     "nested": "SELECT id FROM b.people p WHERE EXISTS (SELECT 1 FROM a.orders o WHERE o.customer = p.id"
     " AND o.town NOT IN (SELECT q.town FROM b.people q WHERE q.name = 'ann'))",
+    "same_names": "SELECT q.x, q.y FROM (SELECT DISTINCT o.id, p.id, o.town AS `a town` FROM a.orders o"
+    " JOIN b.people p ON p.id = o.customer) AS q(x, y, z)",
+    "joined_and_met": "SELECT o.id, p.name FROM a.orders o JOIN b.people p ON p.id = o.customer"
+    " WHERE EXISTS (SELECT 1 FROM a.orders x WHERE x.town = o.town AND x.id <> o.id)",
     "spent": "SELECT p.name, count(o.id) AS n, sum(o.amount) AS total FROM b.people p LEFT JOIN a.orders"
     " o ON o.customer = p.id GROUP BY p.name",
     "chain": "SELECT o.id, p.name, q.id AS other FROM a.orders o LEFT JOIN b.people p ON p.id ="
@@ -82,6 +86,7 @@ TEXTS = {
 IN_DUCKDB = {
     "LEFT SEMI JOIN": "SEMI JOIN",
     "LEFT ANTI JOIN": "ANTI JOIN",
+    "`a town`": '"a town"',
     "count_if(amount < 5)": "count(*) FILTER (WHERE amount < 5)",
 }
 MUST_HAPPEN = (

@@ -7,13 +7,17 @@ so each plan that remains is either linear and joins, or one key-wise operator o
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from stillframe.algebra import (
     Aggregate,
     Filter,
     Join,
     Negate,
+    Output,
     Plan,
     Project,
+    Ref,
     Scan,
     Semi,
     Times,
@@ -29,9 +33,30 @@ def split(plan: Plan, name: str) -> tuple[dict[str, Plan], Plan]:
 
 
 def _part(plan: Plan, name: str, parts: dict[str, Plan]) -> Scan:
+    plan = _storable(plan)
     called = next((known for known, other in parts.items() if other == plan), f"{name}~{len(parts) + 1}")
     parts[called] = plan
     return Scan(called, plan.schema)
+
+
+def _storable(plan: Plan) -> Plan:
+    """With columns that a table can have: a query inside another one may call two of its columns alike, or
+    one by a name that no table takes."""
+    match plan:
+        case Aggregate(source, keys, measures):
+            named = tuple(replace(key, name=f"c{i}") for i, key in enumerate(keys))
+            counted = tuple(replace(m, name=f"c{i}") for i, m in enumerate(measures, len(keys)))
+            return Aggregate(source, named, counted)
+        case Semi(left, right, conditions, anti):
+            return Semi(normalize(_numbered(left)), right, conditions, anti)
+    return normalize(_numbered(plan))
+
+
+def _numbered(plan: Plan) -> Plan:
+    if isinstance(plan, UnionAll):
+        return UnionAll(tuple(_numbered(branch) for branch in plan.inputs))
+    columns = enumerate(plan.schema)
+    return Project(plan, tuple(Output(f"c{i}", Ref(i, column.type, column.name)) for i, column in columns))
 
 
 def _factor(plan: Plan, name: str, parts: dict[str, Plan]) -> Plan:
