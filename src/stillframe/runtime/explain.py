@@ -93,7 +93,11 @@ def _keywise(plan: Plan) -> dict[str, Any] | None:
         operator = "aggregate" if plan.measures else "distinct"
     else:
         operator = "anti-join" if plan.anti else "semi-join"
-    keys = [key.name or "?" if isinstance(key, Ref) else "?" for key in keyed_inputs(plan)[0].keys]
+    first = keyed_inputs(plan)[0]
+    keys = [
+        key.name or first.plan.schema[key.position].name if isinstance(key, Ref) else "an expression"
+        for key in first.keys
+    ]
     return {"operator": operator, "keys": keys}
 
 
