@@ -22,12 +22,14 @@ from stillframe.algebra.plan import (
     Times,
     UnionAll,
     Values,
+    Window,
     relations,
     scans,
 )
 from stillframe.algebra.scalar import Call, Case, Cast, Literal, Ref, Scalar, call, case, cast
 from stillframe.algebra.schema import Column, Schema
 from stillframe.algebra.types import Type
+from stillframe.algebra.windows import Ordering, Windowed
 
 __all__ = [
     "Aggregate",
@@ -46,6 +48,7 @@ __all__ = [
     "Moment",
     "Monus",
     "Negate",
+    "Ordering",
     "Output",
     "Plan",
     "Project",
@@ -60,6 +63,8 @@ __all__ = [
     "TypeMismatch",
     "UnionAll",
     "Values",
+    "Window",
+    "Windowed",
     "call",
     "case",
     "cast",

@@ -82,14 +82,14 @@ AGGREGATIONS: dict[str, Aggregation] = {
     "count_distinct": Aggregation(lambda _: BIGINT, lambda _, values: len(values), nullable=False),
     "sum": Aggregation(_sum_type, _sum),
     "avg": Aggregation(_average_type, _average),
-    "min": Aggregation(lambda taken: taken, lambda _, values: min((v for v, _ in values), key=_order)),
-    "max": Aggregation(lambda taken: taken, lambda _, values: max((v for v, _ in values), key=_order)),
+    "min": Aggregation(lambda taken: taken, lambda _, values: min((v for v, _ in values), key=ordered)),
+    "max": Aggregation(lambda taken: taken, lambda _, values: max((v for v, _ in values), key=ordered)),
     "bool_and": Aggregation(_truth, lambda _, values: all(v for v, _ in values)),
     "bool_or": Aggregation(_truth, lambda _, values: any(v for v, _ in values)),
 }
 
 
-def _order(value: Any) -> Any:
+def ordered(value: Any) -> Any:
     """NaN is the greatest number; text is ordered by its bytes."""
     if isinstance(value, float):
         return (value != value, 0.0 if value != value else value)

@@ -24,8 +24,10 @@ from stillframe.algebra.plan import (
     Times,
     UnionAll,
     Values,
+    Window,
 )
 from stillframe.algebra.scalar import Call, Case, Cast, Literal, Ref, Scalar, refs
+from stillframe.algebra.windows import Ordering, sort_key, windowed
 
 Contents = Callable[[Scan], Bag]
 
@@ -70,6 +72,8 @@ def evaluate(plan: Plan, contents: Contents) -> Bag:
             )
         case Aggregate():
             return _aggregate(plan, evaluate(plan.input, contents))
+        case Window():
+            return _window(plan, evaluate(plan.input, contents))
         case Monus(left, right):
             more = evaluate(left, contents) - evaluate(right, contents)
             return Bag((row, n) for row, n in more.items() if n > 0)
@@ -97,6 +101,31 @@ def _aggregate(plan: Aggregate, rows: Bag) -> Bag:
         )
         for key, values in groups.items()
     )
+
+
+def _window(plan: Window, rows: Bag) -> Bag:
+    partitions: dict[Row, list[Row]] = {}
+    for row, n in rows.items():
+        key = canonical(evaluate_scalar(scalar, row) for scalar in plan.partition)
+        partitions.setdefault(key, []).extend([row] * max(n, 0))
+    settled = [Ordering(Ref(i, column.type)) for i, column in enumerate(plan.input.schema)]
+    shown: list[Row] = []
+    for members in partitions.values():
+
+        def place(row: Row, order: Iterable[Ordering]) -> tuple[Any, ...]:
+            return tuple(sort_key(evaluate_scalar(key.scalar, row), key) for key in order)
+
+        members.sort(key=lambda row: place(row, (*plan.order, *settled)))
+        peers, marks = list[int](), [place(row, plan.order) for row in members]
+        for at, mark in enumerate(marks):
+            peers.append(0 if not at else peers[-1] + (mark != marks[at - 1]))
+        columns = [
+            windowed(f, [tuple(evaluate_scalar(arg, row) for arg in f.args) for row in members], peers)
+            for f in plan.functions
+        ]
+        added: Iterable[Row] = zip(*columns, strict=True) if columns else [()] * len(members)
+        shown += [row + tuple(more) for row, more in zip(members, added, strict=True)][: plan.keep]
+    return Bag.of(shown)
 
 
 def _join(join: Join, contents: Contents) -> Bag:

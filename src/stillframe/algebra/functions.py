@@ -350,9 +350,23 @@ def _dates(types: Types) -> tuple[Types, Type]:
     return (DATE, DATE), INT
 
 
+def _only(types: Types) -> tuple[Types, Type]:
+    _arity(types, 2)
+    return (BIGINT, types[1]), types[1]
+
+
+def _only_value(rows: int | None, value: Any) -> Any:
+    """The value of a query's one row, NULL where it has none."""
+    if rows is not None and rows > 1:
+        raise EvaluationError(MANY_ROWS)
+    return value
+
+
 def _compare(test: Callable[[Any, Any], bool]) -> Function:
     return Function(_comparison, lambda a, b: test(_rank(a), _rank(b)))
 
+
+MANY_ROWS = "a query that stands for one value has several rows"
 
 FUNCTIONS: dict[str, Function] = {
     "+": Function(_arithmetic(_sum_type), _add, arithmetic=True),
@@ -404,6 +418,7 @@ FUNCTIONS: dict[str, Function] = {
     "date_add": Function(_date_and_int, _shift_days),
     "date_sub": Function(_date_and_int, lambda d, n: _shift_days(d, -n)),
     "datediff": Function(_dates, lambda a, b: (a - b).days),
+    "only": Function(_only, _only_value, strict=False),
 }
 
 

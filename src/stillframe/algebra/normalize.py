@@ -7,7 +7,7 @@ meaning stays: each step is an identity of the bag algebra.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from stillframe.algebra.plan import (
     Aggregate,
@@ -20,6 +20,7 @@ from stillframe.algebra.plan import (
     Semi,
     Times,
     UnionAll,
+    Window,
 )
 from stillframe.algebra.scalar import Ref, Scalar, conjuncts, map_refs, shift
 
@@ -39,6 +40,8 @@ def normalize(plan: Plan) -> Plan:
             return Aggregate(normalize(source), keys, measures)
         case Semi(left, right, conditions, anti):
             return Semi(normalize(left), normalize(right), conditions, anti)
+        case Window(source):
+            return replace(plan, input=normalize(source))
     return plan
 
 

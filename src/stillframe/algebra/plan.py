@@ -9,7 +9,7 @@ in what it deletes from; Distinct and Aggregate are not linear at all.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 
@@ -19,6 +19,7 @@ from stillframe.algebra.keys import keys_of_join, keys_of_projection
 from stillframe.algebra.scalar import Literal, Ref, Scalar, refs
 from stillframe.algebra.schema import Column, Schema
 from stillframe.algebra.types import BIGINT, BOOLEAN, Type
+from stillframe.algebra.windows import Ordering, Windowed
 
 
 class Moment(StrEnum):
@@ -321,6 +322,48 @@ class Aggregate(Plan):
 
 
 @dataclass(frozen=True)
+class Window(Plan):
+    """The rows of `input`, each with the values of functions over the rows that agree with it on all of
+    `partition`, NULL agreeing with NULL, in some order. With `keep`, only the first so many of each
+    partition. Not linear."""
+
+    input: Plan
+    partition: tuple[Scalar, ...]
+    order: tuple[Ordering, ...]
+    functions: tuple[Windowed, ...] = ()
+    keep: int | None = None
+
+    def __post_init__(self) -> None:
+        for scalar in self.read:
+            _check_refs(scalar, self.input.schema)
+
+    @property
+    def read(self) -> tuple[Scalar, ...]:
+        """What is looked at in the input, beside the columns themselves."""
+        args = tuple(arg for function in self.functions for arg in function.args)
+        return (*self.partition, *(key.scalar for key in self.order), *args)
+
+    @property
+    def has_ties(self) -> bool:
+        """Whether the order leaves open what is shown, and the rows' other columns had to settle it."""
+        if self.keep is None and not any(function.counts_places for function in self.functions):
+            return False
+        told = (*self.partition, *(key.scalar for key in self.order))
+        known = {scalar.position for scalar in told if isinstance(scalar, Ref)}
+        keys = (*self.input.schema.keys, frozenset(range(len(self.input.schema))))
+        return not any(key <= known for key in keys)
+
+    @cached_property
+    def schema(self) -> Schema:
+        added = tuple(Column(f.name, f.type, f.nullable) for f in self.functions)
+        return Schema((*self.input.schema.columns, *added), self.input.schema.keys)
+
+    @property
+    def inputs(self) -> tuple[Plan, ...]:
+        return (self.input,)
+
+
+@dataclass(frozen=True)
 class Distinct(Plan):
     """Each row of a positive multiplicity, once."""
 
@@ -427,6 +470,8 @@ def _map_scans(
         case Semi(left, right, conditions, anti):
             here, there = (_map_scans(part, mapping, None, top=False) for part in (left, right))
             return Semi(here, there, conditions, anti)
+        case Window(source):
+            return replace(plan, input=_map_scans(source, mapping, None, top=False))
         case Monus(left, right):
             more, less = (_map_scans(part, mapping, None, top=False) for part in (left, right))
             return Monus(more, less)

@@ -16,6 +16,7 @@ from stillframe.algebra import (
     Scan,
     Semi,
     Times,
+    Window,
 )
 from stillframe.algebra.scalar import refs
 
@@ -36,7 +37,8 @@ def merged(parts: Iterable[Columns]) -> Columns:
 
 
 def _read(plan: Plan, wanted: frozenset[int]) -> Columns:
-    """Whether a row is there at all (Distinct, Monus, the rows of KeyDelete) is told by all its columns."""
+    """Whether a row is there at all (Distinct, Monus, the rows of KeyDelete) or where it
+    stands among others (Window) is told by all its columns."""
     match plan:
         case Scan(relation):
             return {relation: wanted}
@@ -60,6 +62,6 @@ def _read(plan: Plan, wanted: frozenset[int]) -> Columns:
             asked, width = wanted.union(*(refs(condition) for condition in conditions)), len(left.schema)
             there = frozenset(p - width for p in asked if p >= width)
             return merged((_read(left, frozenset(p for p in asked if p < width)), _read(right, there)))
-        case Distinct() | Monus():
+        case Distinct() | Monus() | Window():
             return merged(columns_read(source) for source in plan.inputs)
     return merged(_read(source, wanted) for source in plan.inputs)

@@ -11,7 +11,7 @@ A row that comes and goes in one change has no net count and touches nothing.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from stillframe.algebra import (
     Aggregate,
@@ -29,6 +29,7 @@ from stillframe.algebra import (
     Schema,
     Semi,
     UnionAll,
+    Window,
     normalize,
 )
 from stillframe.algebra.scalar import conjuncts, refs, shift
@@ -36,7 +37,7 @@ from stillframe.algebra.types import BOOLEAN
 from stillframe.change.derive import change_of
 
 TOUCHED = "#touched"
-Keywise = Aggregate | Semi
+Keywise = Aggregate | Semi | Window
 
 
 @dataclass(frozen=True)
@@ -58,27 +59,36 @@ def keyed_inputs(plan: Keywise) -> tuple[Keyed, ...]:
         case Aggregate(source, keys):
             own = tuple(key.scalar for key in keys)
             return (Keyed(source, own, plan.read[len(own) :] or (Literal(True, BOOLEAN),)),)
+        case Window(source, partition):
+            return (Keyed(source, partition, _everything(source)),)
         case Semi(left, right, conditions):
             here, there = _equated(plan)
             width = len(left.schema)
-            everything = tuple(Ref(i, c.type) for i, c in enumerate(left.schema))
             asked = sorted({p - width for c in conditions for p in refs(c) if p >= width})
             looked_at = tuple(Ref(p, right.schema[p].type) for p in asked)
-            return (Keyed(left, here, everything), Keyed(right, there, looked_at))
+            return (Keyed(left, here, _everything(left)), Keyed(right, there, looked_at))
 
 
 def shown_keys(plan: Keywise) -> tuple[Scalar, ...]:
     """The keys, as the operator's own rows carry them."""
-    if isinstance(plan, Aggregate):
-        return tuple(Ref(i, key.scalar.type) for i, key in enumerate(plan.keys))
-    return _equated(plan)[0]
+    match plan:
+        case Aggregate(_, keys):
+            return tuple(Ref(i, key.scalar.type) for i, key in enumerate(keys))
+        case Window(_, partition):
+            return partition
+        case Semi():
+            return _equated(plan)[0]
 
 
 def over(plan: Keywise, inputs: tuple[Plan, ...]) -> Plan:
     """The operator over other inputs."""
-    if isinstance(plan, Aggregate):
-        return Aggregate(inputs[0], plan.keys, plan.measures)
-    return Semi(inputs[0], inputs[1], plan.conditions, plan.anti)
+    if isinstance(plan, Semi):
+        return replace(plan, left=inputs[0], right=inputs[1])
+    return replace(plan, input=inputs[0])
+
+
+def _everything(plan: Plan) -> tuple[Scalar, ...]:
+    return tuple(Ref(i, column.type) for i, column in enumerate(plan.schema))
 
 
 def _equated(plan: Semi) -> tuple[tuple[Scalar, ...], tuple[Scalar, ...]]:
@@ -86,7 +96,7 @@ def _equated(plan: Semi) -> tuple[tuple[Scalar, ...], tuple[Scalar, ...]]:
     width, here, there = len(plan.left.schema), list[Scalar](), list[Scalar]()
     for condition in (part for each in plan.conditions for part in conjuncts(each)):
         match condition:
-            case Call("=", (a, b)):
+            case Call("=" | "<=>", (a, b)):
                 for left, right in ((a, b), (b, a)):
                     mine, theirs = refs(left), refs(right)
                     if mine and theirs and max(mine) < width <= min(theirs):

@@ -22,6 +22,7 @@ from stillframe.algebra import (
     Semi,
     Times,
     UnionAll,
+    Window,
     normalize,
 )
 
@@ -49,6 +50,9 @@ def _storable(plan: Plan) -> Plan:
             return Aggregate(source, named, counted)
         case Semi(left, right, conditions, anti):
             return Semi(normalize(_numbered(left)), right, conditions, anti)
+        case Window(source, _, _, functions):
+            shown = (replace(f, name=f"c{i}") for i, f in enumerate(functions, len(source.schema)))
+            return replace(plan, input=normalize(_numbered(source)), functions=tuple(shown))
     return normalize(_numbered(plan))
 
 
@@ -76,6 +80,8 @@ def _left(plan: Plan, name: str, parts: dict[str, Plan]) -> Plan:
         case Semi(left, right, conditions, anti):
             here, there = (normalize(_left(side, name, parts)) for side in (left, right))
             return _part(Semi(here, there, conditions, anti), name, parts)
+        case Window(source):
+            return _part(replace(plan, input=normalize(_left(source, name, parts))), name, parts)
         case Filter(source, predicate):
             return Filter(_left(source, name, parts), predicate)
         case Project(source, outputs):

@@ -20,6 +20,7 @@ from stillframe.algebra import (
     Times,
     UnionAll,
     Values,
+    Window,
 )
 
 
@@ -47,6 +48,8 @@ def at(plan: Plan, moment: Moment, changed: frozenset[str]) -> Plan:
             return Times(at(source, moment, changed), count)
         case Semi(left, right, conditions, anti):
             return Semi(at(left, moment, changed), at(right, moment, changed), conditions, anti)
+        case Window(source):
+            return replace(plan, input=at(source, moment, changed))
         case Aggregate(source, keys, measures):
             return Aggregate(at(source, moment, changed), keys, measures)
         case Monus(left, right):

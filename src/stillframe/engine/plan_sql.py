@@ -25,10 +25,13 @@ from stillframe.algebra import (
     Type,
     UnionAll,
     Values,
+    Window,
+    Windowed,
 )
 from stillframe.algebra.arrow import COUNT, internal_name
 from stillframe.algebra.scalar import refs
 from stillframe.algebra.types import BOOLEAN
+from stillframe.algebra.windows import WINDOW_AGGREGATES
 from stillframe.change import join_order
 from stillframe.engine.sail_sql import sail_aggregate
 from stillframe.engine.scalar_sql import ScalarWriter
@@ -69,6 +72,8 @@ def select_sql(plan: Plan, leaf: Leaf, writer: ScalarWriter) -> str:
             return _semi(plan, leaf, writer)
         case Aggregate():
             return _aggregate(plan, leaf, writer)
+        case Window():
+            return _window(plan, leaf, writer)
         case Monus(left, right):
             difference = UnionAll((left, Negate(right)))
             return f"SELECT {_all(plan)} FROM ({_netted(difference, leaf, writer)}) WHERE {COUNT} > 0"
@@ -133,13 +138,82 @@ def _aggregate(plan: Aggregate, leaf: Leaf, writer: ScalarWriter) -> str:
     shown = [internal_name(i) for i in range(len(plan.keys))]
     for measure in plan.measures:
         taken = None if measure.arg is None else measure.arg.type
-        text = _AGGREGATES.get(measure.function, f"{measure.function.upper()}({{}})")
-        text = (sail_aggregate(measure.function, taken) if writer.sail else None) or text
+        text = aggregate_sql(measure.function, taken, writer)
         argument = "*" if measure.arg is None else internal_name(next(arguments))
         shown.append(f"CAST({text.format(argument)} AS {measure.type})")
     columns = [f"{text} AS {internal_name(i)}" for i, text in enumerate(shown)]
     grouped = f" GROUP BY {', '.join(shown[: len(plan.keys)])}" if plan.keys else ""
     return f"SELECT {', '.join([*columns, f'CAST(1 AS BIGINT) AS {COUNT}'])} FROM ({rows}){grouped}"
+
+
+def aggregate_sql(function: str, taken: Type | None, writer: ScalarWriter) -> str:
+    """The text around an aggregate's argument."""
+    text = _AGGREGATES.get(function, f"{function.upper()}({{}})")
+    return (sail_aggregate(function, taken) if writer.sail else None) or text
+
+
+def _window(plan: Window, leaf: Leaf, writer: ScalarWriter) -> str:
+    """The engine's own functions over every row as often as it is there. What counts places is given an
+    order without ties."""
+    rows = canonical_sql(select_sql(plan.input, leaf, writer), plan.input.schema.types)
+    width = len(plan.input.schema)
+    if not writer.plain:
+        rows = repeated_sql(consolidated_sql(rows, width, one_task=writer.one_task), width)
+    partition = ", ".join(writer.text(scalar, internal_name) for scalar in plan.partition)
+    order = [
+        f"{writer.text(key.scalar, internal_name)} {'DESC' if key.descending else 'ASC'}"
+        f" NULLS {'LAST' if key.nulls_last else 'FIRST'}"
+        for key in plan.order
+    ]
+    settled = [*order, *(f"{internal_name(i)} ASC NULLS FIRST" for i in range(width))]
+
+    def over(chosen: list[str], span: str = "") -> str:
+        parts = [f"PARTITION BY {partition}"] if partition else []
+        parts += [f"ORDER BY {', '.join(chosen)}"] if chosen else []
+        return f"OVER ({' '.join([*parts, *([span] if span else [])])})"
+
+    shown = [internal_name(i) for i in range(width)]
+    for function in plan.functions:
+        chosen = settled if function.counts_places else order
+        text = _windowed(function, writer, over(chosen, _span(function)))
+        shown.append(f"CAST({text} AS {function.type})")
+    columns = [f"{text} AS {internal_name(i)}" for i, text in enumerate(shown)]
+    counted = f"CAST(1 AS BIGINT) AS {COUNT}"
+    if plan.keep is None:
+        return f"SELECT {', '.join([*columns, counted])} FROM ({rows})"
+    place = internal_name(len(shown))
+    numbered = f"SELECT {', '.join([*columns, f'ROW_NUMBER() {over(settled)} AS {place}'])} FROM ({rows})"
+    return f"SELECT {_all(plan, 'CAST(1 AS BIGINT)')} FROM ({numbered}) WHERE {place} <= {plan.keep}"
+
+
+def _windowed(function: Windowed, writer: ScalarWriter, over: str) -> str:
+    args = [writer.text(arg, internal_name) for arg in function.args]
+    match function.function:
+        case "lag" | "lead":
+            args.insert(1, str(function.number))
+        case "nth_value" | "ntile":
+            args.append(str(function.number))
+    if function.function not in WINDOW_AGGREGATES:
+        return f"{function.function.upper()}({', '.join(args)}) {over}"
+    taken = function.args[0].type if args else None
+    return f"{aggregate_sql(function.function, taken, writer).format(args[0] if args else '*')} {over}"
+
+
+def _span(function: Windowed) -> str:
+    """The frame, where the function has one."""
+    if function.function not in (*WINDOW_AGGREGATES, "first_value", "last_value", "nth_value"):
+        return ""
+
+    def bound(offset: int | None, unbounded: str) -> str:
+        if offset is None:
+            return f"UNBOUNDED {unbounded}"
+        if not offset:
+            return "CURRENT ROW"
+        return f"{abs(offset)} {'PRECEDING' if offset < 0 else 'FOLLOWING'}"
+
+    span = function.span
+    kind = "ROWS" if span.by_rows else "RANGE"
+    return f"{kind} BETWEEN {bound(span.start, 'PRECEDING')} AND {bound(span.end, 'FOLLOWING')}"
 
 
 def _key_delete(plan: KeyDelete, leaf: Leaf, writer: ScalarWriter) -> str:

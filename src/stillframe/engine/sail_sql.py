@@ -45,6 +45,7 @@ _RAISING = {
     "like",
     "date_add",
     "date_sub",
+    "only",
 }
 
 

@@ -14,6 +14,7 @@ from datetime import date
 
 from stillframe.algebra import Call, Case, Cast, EvaluationError, Literal, Ref, Scalar, Type
 from stillframe.algebra.casts import cast_value
+from stillframe.algebra.functions import MANY_ROWS
 from stillframe.algebra.types import BOOLEAN
 from stillframe.engine.reading_sql import readable
 from stillframe.engine.sail_sql import fallible, guarded, sail_call, sail_cast
@@ -90,6 +91,9 @@ class ScalarWriter:
         return f"CAST({text} AS {target})"
 
     def _call(self, name: str, type_: Type, args: tuple[Scalar, ...], parts: list[str]) -> str:
+        if name == "only":
+            rows, value = parts
+            return f"CASE WHEN {rows} > 1 THEN {raising(type_, MANY_ROWS)} ELSE {value} END"
         if self.sail:
             written = sail_call(name, type_, args, parts)
             if written is not None:

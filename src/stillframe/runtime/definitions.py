@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from stillframe.algebra import Plan, Schema, normalize, relations
+from stillframe.algebra.narrow import narrow
 from stillframe.change import split
 from stillframe.errors import ProjectError, StillframeError
 from stillframe.runtime.choosing import DEFAULT_LEVEL, NATIVE, Offer, choose
@@ -256,7 +257,7 @@ def _resolve(
     """The view, after the parts it is split into."""
     names = Names(catalog, {name: view.schema for name, view in views.items() if not view.owner})
     try:
-        plan = normalize(resolve(text.select, names, text.name))
+        plan = normalize(narrow(normalize(resolve(text.select, names, text.name))))
     except Refused as refused:
         raise Refused([_in_file(text, reason) for reason in refused.reasons], refused.view) from None
     parts, rest = split(plan, text.name)

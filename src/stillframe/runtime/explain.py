@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from stillframe.algebra import Aggregate, Join, Moment, Plan, Ref, Scan, relations, scans
+from stillframe.algebra import Aggregate, Join, Moment, Plan, Ref, Scan, Semi, Window, relations, scans
 from stillframe.change import (
     Fetch,
     Keywise,
@@ -89,10 +89,13 @@ def _below(plan: Plan) -> tuple[Plan, ...]:
 def _keywise(plan: Plan) -> dict[str, Any] | None:
     if not isinstance(plan, Keywise):
         return None
-    if isinstance(plan, Aggregate):
-        operator = "aggregate" if plan.measures else "distinct"
-    else:
-        operator = "anti-join" if plan.anti else "semi-join"
+    match plan:
+        case Aggregate():
+            operator = "aggregate" if plan.measures else "distinct"
+        case Window():
+            operator = "window" if plan.keep is None else f"first {plan.keep}"
+        case Semi():
+            operator = "anti-join" if plan.anti else "semi-join"
     first = keyed_inputs(plan)[0]
     keys = [
         key.name or first.plan.schema[key.position].name if isinstance(key, Ref) else "an expression"

@@ -18,8 +18,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stillframe.algebra import Scan, Schema, relations, scans
+from stillframe.algebra import Scan, Schema, Window, relations, scans
 from stillframe.algebra.arrow import COUNT, internal_name
+from stillframe.algebra.plan import walk
 from stillframe.change import columns_read, merged
 from stillframe.engine import (
     Engine,
@@ -302,6 +303,8 @@ class _Recomputation:
         engine = self._verifier.engine()
         if engine.kind == "sail" and _MISTAKEN_BY_SAIL.search(view.text.select):
             return self._compiled(view)
+        if any(isinstance(node, Window) and node.has_ties for node in walk(view.whole)):
+            return self._compiled(view)
         names = {name: self._table(view, name) for name in relations(view.whole)}
         text = retarget(view.text.select, names)
         with engine_errors():
@@ -313,7 +316,8 @@ class _Recomputation:
         return f"SELECT {columns}, CAST(1 AS BIGINT) AS {COUNT} FROM {registered}"
 
     def _compiled(self, view: View) -> str:
-        """By our own plan: the one text that Sail would silently take for something else."""
+        """By our own plan: what Sail would silently take for something else, and what the text leaves open
+        where an order has ties."""
 
         def leaf(scan: Scan) -> str:
             columns = ", ".join(

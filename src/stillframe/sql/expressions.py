@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NoReturn, Protocol
 
 from sqlglot import exp
@@ -81,8 +81,8 @@ _LOOSE = (
 _CAST_HINT = "write CAST(… AS type) to say what is meant"
 
 
-class Measuring(Protocol):
-    """Gives aggregates their place."""
+class Special(Protocol):
+    """Gives a place to what is not computed from a row: aggregates, window functions, queries."""
 
     def takes(self, node: exp.Expr) -> bool: ...
 
@@ -96,7 +96,7 @@ class Expressions:
     complaints: Complaints
     columns: From | None
     aliases: Mapping[str, Sequence[Scalar]] = field(default_factory=dict)
-    measures: Measuring | None = None  # where aggregates may stand
+    special: tuple[Special, ...] = ()
 
     def condition(self, node: exp.Expr, what: str) -> Scalar:
         scalar = self.scalar(node)
@@ -106,8 +106,9 @@ class Expressions:
         return scalar
 
     def scalar(self, node: exp.Expr) -> Scalar:
-        if self.measures is not None and self.measures.takes(node):
-            return self.measures.of(replace(self, measures=None), node)
+        for special in self.special:
+            if special.takes(node):
+                return special.of(self, node)
         handler = _HANDLERS.get(type(node))
         if handler is not None:
             return handler(self, node)
@@ -125,8 +126,8 @@ class Expressions:
             stop(
                 node,
                 "SUBQUERY",
-                "a subquery is not supported here",
-                "EXISTS and IN stand in WHERE, between ANDs; or write a join",
+                "a query is not supported here",
+                "queries stand in WHERE, HAVING and the SELECT list; or write a join",
             )
         if isinstance(node, exp.Window):
             code, message, hint = refusal("window")
@@ -263,9 +264,7 @@ class Expressions:
 
     def _in(self, node: exp.Expr) -> Scalar:
         if node.args.get("query"):
-            self.complaints.stop(
-                node, "SUBQUERY", "subqueries in expressions are not supported", "write a join"
-            )
+            return self._refuse(node.args["query"])
         self.complaints.only(node, "this", "expressions")
         scalars = (self._operand(node.this), *(self.scalar(e) for e in node.expressions))
         if len(scalars) == 1:

@@ -21,14 +21,14 @@ from stillframe.sql.scope import From, Visible
 
 _LATER = "compute it when you read the view"
 _CLAUSES: dict[str, tuple[str, str, str]] = {
-    "order": ("ORDER_BY", "a view has no order", "order when you read the view"),
+    "order": ("ORDER_BY", "an order is of no use here", "leave it out"),
     "sort": ("ORDER_BY", "a view has no order", "order when you read the view"),
     "cluster": ("ORDER_BY", "a view has no order", "order when you read the view"),
     "distribute": ("ORDER_BY", "a view has no order", "order when you read the view"),
-    "limit": ("LIMIT", "LIMIT is not maintained", _LATER),
-    "offset": ("LIMIT", "OFFSET is not maintained", _LATER),
-    "qualify": ("WINDOW", "QUALIFY is not maintained", _LATER),
-    "windows": ("WINDOW", "window functions are not maintained", _LATER),
+    "limit": ("LIMIT", "LIMIT is not maintained here", _LATER),
+    "offset": ("LIMIT", "OFFSET is not maintained here", _LATER),
+    "qualify": ("WINDOW", "QUALIFY is not maintained here", _LATER),
+    "windows": ("WINDOW", "WINDOW is not maintained here", _LATER),
     "laterals": ("LATERAL", "LATERAL is not supported", "put one row per element into a table of a source"),
     "sample": ("SAMPLE", "TABLESAMPLE is not deterministic", "use a condition in WHERE"),
     "pivots": ("PIVOT", "PIVOT is not supported", "write CASE expressions"),
@@ -88,7 +88,7 @@ class FromItems(ABC):
     def check_clauses(self, node: exp.Expr, *understood: str) -> None:
         """Note each clause that is not maintained; what is left over beyond those stops."""
         for clause, (code, message, hint) in _CLAUSES.items():
-            value = node.args.get(clause)
+            value = None if clause in understood else node.args.get(clause)
             place = value[0] if isinstance(value, list) and value else value
             if isinstance(place, exp.Expr):
                 self.complaints.note(place, code, message, hint)

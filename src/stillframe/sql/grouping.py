@@ -14,13 +14,13 @@ from itertools import combinations, product
 from sqlglot import exp
 
 from stillframe.algebra.functions import TypeMismatch
-from stillframe.algebra.plan import Aggregate, Filter, Measure, Output, Plan, Project, UnionAll
+from stillframe.algebra.plan import Aggregate, Measure, Output, Plan, Project, UnionAll
 from stillframe.algebra.scalar import Call, Case, Cast, Literal, Ref, Scalar, call, case, map_refs
 from stillframe.algebra.types import BOOLEAN, VOID
 from stillframe.sql.complaints import Complaints
 from stillframe.sql.expressions import Expressions
 from stillframe.sql.functions import boolean
-from stillframe.sql.scope import From
+from stillframe.sql.scope import ASKED, MEASURED, From
 
 AGGREGATES: dict[str, str] = {
     "count": "count",
@@ -36,7 +36,6 @@ AGGREGATES: dict[str, str] = {
     "any": "bool_or",
     "some": "bool_or",
 }
-_MEASURED = 1 << 20  # from here on, positions are those of measures
 
 
 def is_aggregate(node: exp.Expr) -> bool:
@@ -44,13 +43,22 @@ def is_aggregate(node: exp.Expr) -> bool:
 
 
 def has_aggregates(node: exp.Expr) -> bool:
-    """Whether a SELECT has any of its own: not those of windows, nor of queries within."""
-    having = node.args.get("having")
+    """Whether a SELECT has any of its own: no functions of windows, nor of queries within."""
+    places = (*node.expressions, *(node.args.get(clause) for clause in ("having", "qualify", "order")))
     return any(
-        is_aggregate(found) and found.find_ancestor(exp.Window, exp.Select) is node
-        for place in (*node.expressions, *([having] if having else []))
+        is_aggregate(found) and found.find_ancestor(exp.Select) is node and not _is_windowed(found)
+        for place in places
+        if place is not None
         for found in place.find_all(exp.Anonymous)
     )
+
+
+def _is_windowed(node: exp.Expr) -> bool:
+    """Whether it is the function of a window, and not what that is computed from."""
+    above = node.parent
+    while isinstance(above, exp.Filter | exp.IgnoreNulls | exp.RespectNulls) and above.this is node:
+        node, above = above, above.parent
+    return isinstance(above, exp.Window) and above.this is node
 
 
 class _NotGrouped(Exception):
@@ -68,52 +76,59 @@ class Measures:
 
     def of(self, over: Expressions, node: exp.Expr) -> Scalar:
         """The column that an aggregate becomes. `over` resolves what it is computed of."""
-        condition: Scalar | None = None
-        if isinstance(node, exp.Filter):
-            condition = over.condition(node.expression.this, "FILTER")
-            node = node.this
-        if not is_aggregate(node):
-            return over.scalar(node)  # which says why not
-        over.complaints.only(node, "this", "expressions")
-        function = AGGREGATES[node.name.lower()]
-        arg, distinct = self._argument(over, node)
-        if node.name.lower() == "count_if" and arg is not None:
-            counted = boolean(arg, "what count_if counts")
-            condition = counted if condition is None else call("and", condition, counted)
-            arg = None
-        if distinct and function == "count":
-            function = "count_distinct"
-        elif distinct and function in ("sum", "avg"):
-            hint = "aggregate a query that selects DISTINCT"
-            over.complaints.stop(node, "AGGREGATE", f"{function}(DISTINCT …) is not maintained", hint)
-        if condition is not None:
-            value = arg if arg is not None else Literal(True, BOOLEAN)
-            arg = case(((condition, value),), Literal(None, value.type))
-        try:
-            measure = Measure("", function, arg)
-            type_ = measure.type
-        except TypeMismatch as error:
-            exact = "write CAST(… AS DECIMAL(p, s)), whose sum is exact"
-            hint = exact if "DOUBLE" in str(error) else "write CAST(… AS type) to say what is meant"
-            over.complaints.stop(node, "AGGREGATE_TYPE", str(error), hint)
-        if arg is not None and arg.type == VOID:
-            over.complaints.stop(node, "TYPE_MISMATCH", f"{function} of NULL", "write CAST(NULL AS type)")
+        measure = aggregate(replace(over, special=()), node)
         if measure not in self.found:
             self.found.append(measure)
-        return Ref(_MEASURED + self.found.index(measure), type_)
+        return Ref(MEASURED + self.found.index(measure), measure.type)
 
-    @staticmethod
-    def _argument(over: Expressions, node: exp.Expr) -> tuple[Scalar | None, bool]:
-        parts = node.expressions
-        distinct = len(parts) == 1 and isinstance(parts[0], exp.Distinct)
-        parts = parts[0].expressions if distinct else parts
-        if len(parts) != 1:
-            over.complaints.stop(
-                node, "AGGREGATE", "an aggregate of several columns is not maintained", "name one column"
-            )
-        if isinstance(parts[0], exp.Star):
-            return None, distinct
-        return over.scalar(parts[0]), distinct
+
+def aggregate(over: Expressions, node: exp.Expr) -> Measure:
+    """An aggregate as it is written, FILTER and all. What a filter drops is as if it were NULL."""
+    condition: Scalar | None = None
+    if isinstance(node, exp.Filter):
+        condition = over.condition(node.expression.this, "FILTER")
+        node = node.this
+    if not is_aggregate(node):
+        over.scalar(node)  # which says why not
+        over.complaints.stop(node, "AGGREGATE", "FILTER is for aggregates", "write CASE")
+    over.complaints.only(node, "this", "expressions")
+    function = AGGREGATES[node.name.lower()]
+    arg, distinct = _argument(over, node)
+    if node.name.lower() == "count_if" and arg is not None:
+        counted = boolean(arg, "what count_if counts")
+        condition = counted if condition is None else call("and", condition, counted)
+        arg = None
+    if distinct and function == "count":
+        function = "count_distinct"
+    elif distinct and function in ("sum", "avg"):
+        hint = "aggregate a query that selects DISTINCT"
+        over.complaints.stop(node, "AGGREGATE", f"{function}(DISTINCT …) is not maintained", hint)
+    if condition is not None:
+        value = arg if arg is not None else Literal(True, BOOLEAN)
+        arg = case(((condition, value),), Literal(None, value.type))
+    if arg is not None and arg.type == VOID:
+        over.complaints.stop(node, "TYPE_MISMATCH", f"{function} of NULL", "write CAST(NULL AS type)")
+    measure = Measure("", function, arg)
+    try:
+        _ = measure.type
+    except TypeMismatch as error:
+        exact = "write CAST(… AS DECIMAL(p, s)), whose sum is exact"
+        hint = exact if "DOUBLE" in str(error) else "write CAST(… AS type) to say what is meant"
+        over.complaints.stop(node, "AGGREGATE_TYPE", str(error), hint)
+    return measure
+
+
+def _argument(over: Expressions, node: exp.Expr) -> tuple[Scalar | None, bool]:
+    parts = node.expressions
+    distinct = len(parts) == 1 and isinstance(parts[0], exp.Distinct)
+    parts = parts[0].expressions if distinct else parts
+    if len(parts) != 1:
+        over.complaints.stop(
+            node, "AGGREGATE", "an aggregate of several columns is not maintained", "name one column"
+        )
+    if isinstance(parts[0], exp.Star):
+        return None, distinct
+    return over.scalar(parts[0]), distinct
 
 
 @dataclass(frozen=True)
@@ -125,12 +140,10 @@ class Groups:
     measures: Measures
     sets: tuple[frozenset[int], ...] | None = None  # of the keys' numbers, where there are grouping sets
 
-    def plan(self, rows: Plan, having: Scalar | None) -> Plan:
+    def plan(self, rows: Plan) -> Plan:
         if self.sets is None:
-            groups = self._groups(rows, range(len(self.keys)))
-        else:
-            groups = UnionAll(tuple(self._of_set(rows, chosen) for chosen in self.sets))
-        return groups if having is None else Filter(groups, having)
+            return self._groups(rows, range(len(self.keys)))
+        return UnionAll(tuple(self._of_set(rows, chosen) for chosen in self.sets))
 
     def _groups(self, rows: Plan, chosen: Iterable[int], also: tuple[Output, ...] = ()) -> Plan:
         keys = tuple(Output(f"k{i}", self.keys[i]) for i in sorted(chosen))
@@ -164,9 +177,11 @@ class Groups:
             return Ref(keys.index(bare), scalar.type, scalar.name if isinstance(scalar, Ref) else "")
         match scalar:
             case Ref(position, type_, name):
-                if position < _MEASURED:
+                if position >= ASKED:
+                    return scalar
+                if position < MEASURED:
                     raise _NotGrouped(name)
-                return Ref(len(keys) + position - _MEASURED, type_)
+                return Ref(len(keys) + position - MEASURED, type_)
             case Call(function, args):
                 return Call(function, tuple(self._moved(arg, keys) for arg in args))
             case Cast(arg, target):

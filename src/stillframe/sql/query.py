@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -23,16 +24,21 @@ from stillframe.algebra.plan import (
 from stillframe.algebra.scalar import Literal, Ref, Scalar, call, case, cast, unify
 from stillframe.algebra.schema import Column, Schema
 from stillframe.algebra.types import BIGINT, VOID, common_type
+from stillframe.algebra.windows import Ordering
 from stillframe.sql.catalog import Catalog
 from stillframe.sql.complaints import Complaints, Stop, refused_column
 from stillframe.sql.dialect import parse
-from stillframe.sql.expressions import Expressions
+from stillframe.sql.expressions import Expressions, Special
 from stillframe.sql.from_items import Query
 from stillframe.sql.grouping import Groups, Measures, group_keys, has_aggregates
+from stillframe.sql.limits import limited, limits
 from stillframe.sql.reasons import Refused, Text
 from stillframe.sql.scope import From
-from stillframe.sql.subqueries import ONE_ROW, Subqueries
+from stillframe.sql.subqueries import ONE_ROW, Questions, Subqueries
+from stillframe.sql.windows import Windows, ordering
 
+_SELECT = ("expressions", "from_", "joins", "where", "group", "having", "qualify", "windows", "distinct")
+_ORDER = ("with_", "hint", "order", "limit", "offset")
 _BAD_IN_NAMES = set(" ,;{}()\n\t=")
 
 
@@ -88,14 +94,14 @@ class _Queries(Subqueries):
             case exp.Select():
                 return inner.select(node)
             case exp.Union():
-                return inner.union(node)
+                return inner._ordered(inner.union(node), node)
             case exp.Subquery() if not node.args.get("alias"):
-                self.check_clauses(node, "this", "with_")
-                return inner.query(node.this)
+                self.check_clauses(node, "this", *_ORDER)
+                return inner._ordered(inner.query(node.this), node)
             case exp.Values():
                 return inner.values(node)
             case exp.Except() | exp.Intersect():
-                return inner.counted(node)
+                return inner._ordered(inner.counted(node), node)
         return self.complaints.stop(node, "SYNTAX", "this is not a query", "write SELECT …")
 
     def scope_of(self, node: exp.Expr) -> _Queries:
@@ -133,8 +139,10 @@ class _Queries(Subqueries):
     def union(self, node: exp.Expr) -> Query:
         parts: list[tuple[exp.Expr, bool]] = []
         first: exp.Expr = node
-        while isinstance(first, exp.Union) and (first is node or not first.args.get("with_")):
-            self.check_clauses(first, "this", "expression", "with_", "distinct")
+        while isinstance(first, exp.Union) and (
+            first is node or not any(first.args.get(clause) for clause in _ORDER)
+        ):
+            self.check_clauses(first, "this", "expression", "distinct", *(_ORDER if first is node else ()))
             parts.append((first.expression, bool(first.args.get("distinct"))))
             first = first.this
         parts.reverse()
@@ -150,7 +158,7 @@ class _Queries(Subqueries):
 
     def counted(self, node: exp.Expr) -> Query:
         """INTERSECT and EXCEPT: how often a row is on either side says how often it is in the result."""
-        self.check_clauses(node, "this", "expression", "with_", "distinct")
+        self.check_clauses(node, "this", "expression", "distinct", *_ORDER)
         left, right = self._attempt(node.this), self._attempt(node.expression)
         if left is None or right is None:
             raise Stop
@@ -216,50 +224,112 @@ class _Queries(Subqueries):
     # SELECT
 
     def select(self, node: exp.Expr) -> Query:
-        clauses = ("expressions", "from_", "joins", "where", "group", "having", "distinct", "with_", "hint")
-        self.check_clauses(node, *clauses)
+        """Every expression is resolved before the plan that computes it is there, in the order of the text;
+        then the plan grows step by step, and the expressions are moved onto it."""
+        self.check_clauses(node, *_SELECT, *_ORDER)
+        limit, offset = limits(self.complaints, node)
         source = self.from_clause(node)
-        where = node.args.get("where")
         plan: Plan = source.plan if source else ONE_ROW
-        if where is not None:
+        if (where := node.args.get("where")) is not None:
             with suppress(Stop):  # what else is wrong is looked for
                 plan = self.kept(plan, source, where.this)
-        if node.args.get("group") or node.args.get("having") or has_aggregates(node):
-            plan, outputs = self._grouped(node, source, plan)
-        else:
-            outputs = self._outputs(node, source, None)
-        scalars = tuple(Output(name, scalar) for name, scalar, _ in outputs)
-        names = tuple(name for name, _, _ in outputs)
-        query = Query(Project(plan, scalars), names, tuple(place for _, _, place in outputs))
+        groups = self._groups(node, source)
+        questions, windows = Questions(self, source), Windows.of_select(self.complaints, node)
+        special: tuple[Special, ...] = (windows, questions, *((groups.measures,) if groups else ()))
+        outputs = self._outputs(node, source, special)
+        aliases = {name.lower(): [scalar] for name, scalar, _ in outputs if name}
+        over = Expressions(self.complaints, source, aliases, special)
+        having, qualify = (
+            None if (clause := node.args.get(word)) is None else over.condition(clause.this, word.upper())
+            for word in ("having", "qualify")
+        )
+        order = self._order(node, over, [scalar for _, scalar, _ in outputs], aliases)
+        if groups and not groups.keys and not groups.measures.found:
+            hint = "write WHERE, or GROUP BY a column"
+            self.complaints.stop(node, "AGGREGATE", "HAVING without groups or aggregates", hint)
+        if groups:
+            plan = groups.plan(plan)
+
+        def grouped(scalar: Scalar, place: exp.Expr = node) -> Scalar:
+            return groups.moved(scalar, place) if groups else scalar
+
+        plan, answer = questions.answered(plan, grouped)
+        if having is not None:
+            plan = Filter(plan, answer(grouped(having, node.args["having"])))
+        plan, read = windows.over(plan, lambda scalar: answer(grouped(scalar)))
+        if qualify is not None:
+            plan = Filter(plan, read(answer(grouped(qualify, node.args["qualify"]))))
+        shown = [(name, read(answer(grouped(scalar, place))), place) for name, scalar, place in outputs]
+        scalars = tuple(Output(name, scalar) for name, scalar, _ in shown)
+        names, places = tuple(name for name, _, _ in shown), tuple(place for _, _, place in shown)
+        keys = [replace(key, scalar=read(answer(grouped(key.scalar)))) for key in order]
+        query = Query(Project(plan, scalars), names, places)
         distinct = node.args.get("distinct")
         if distinct is not None:
             if distinct.args.get("on"):
                 self.complaints.stop(distinct, "SYNTAX", "Spark has no DISTINCT ON", "use GROUP BY")
             query = _once(query)
-        return query
+        if limit is None and not offset:
+            return query
+        if distinct is not None:
+            found = [output.scalar for output in scalars]
+            for key in keys:
+                if key.scalar not in found:
+                    hint = "select it, too"
+                    message = "ORDER BY of what SELECT DISTINCT does not show"
+                    self.complaints.stop(node.args["order"], "ORDER_BY", message, hint)
+            kept = [replace(key, scalar=_at(query.plan, found.index(key.scalar))) for key in keys]
+            return replace(query, plan=limited(query.plan, kept, limit, offset, len(names)))
+        wide = Project(plan, (*scalars, *(Output(f"o{i}", key.scalar) for i, key in enumerate(keys))))
+        kept = [replace(key, scalar=_at(wide, len(names) + i)) for i, key in enumerate(keys)]
+        return replace(query, plan=limited(wide, kept, limit, offset, len(names)))
 
-    def _grouped(
-        self, node: exp.Expr, source: From | None, rows: Plan
-    ) -> tuple[Plan, list[tuple[str, Scalar, exp.Expr]]]:
+    def _ordered(self, query: Query, node: exp.Expr) -> Query:
+        """A query whose ORDER BY and LIMIT stand behind it."""
+        limit, offset = limits(self.complaints, node)
+        columns = query.shown()
+        over = Expressions(self.complaints, columns)
+        scalars = [_at(query.plan, i) for i in range(len(query.names))]
+        order = self._order(node, over, scalars, {})
+        if limit is None and not offset:
+            return query
+        return replace(query, plan=limited(query.plan, order, limit, offset, len(query.names)))
+
+    def _order(
+        self,
+        node: exp.Expr,
+        over: Expressions,
+        outputs: Sequence[Scalar],
+        aliases: Mapping[str, Sequence[Scalar]],
+    ) -> list[Ordering]:
+        """The keys of an ORDER BY: numbers and names of outputs before all else."""
+        keys = []
+        for item in node.args["order"].expressions if node.args.get("order") else ():
+            key = item.this
+            if isinstance(key, exp.Literal) and key.is_int:
+                number = int(key.name)
+                if not 1 <= number <= len(outputs):
+                    message = f"ORDER BY {number}, of {len(outputs)} outputs"
+                    self.complaints.stop(key, "BAD_ORDINAL", message, "count the outputs from 1")
+                chosen = outputs[number - 1]
+            elif isinstance(key, exp.Column) and not key.args.get("table") and key.name.lower() in aliases:
+                chosen = aliases[key.name.lower()][-1]
+            else:
+                keys.append(ordering(over, item))
+                continue
+            plain = exp.Ordered(**{**item.args, "this": exp.true()})
+            keys.append(replace(ordering(over, plain), scalar=chosen))
+        return keys
+
+    def _groups(self, node: exp.Expr, source: From | None) -> Groups | None:
+        if not (node.args.get("group") or node.args.get("having") or has_aggregates(node)):
+            return None
         named = {item.alias.lower(): item.this for item in node.expressions if isinstance(item, exp.Alias)}
-        measures = Measures()
         keys = group_keys(self.complaints, node, source, named)
-        groups = Groups(self.complaints, tuple(keys.scalars), measures, keys.sets)
-        outputs = self._outputs(node, source, measures)
-        having = node.args.get("having")
-        condition: Scalar | None = None
-        if having is not None:
-            aliases = {name.lower(): [scalar] for name, scalar, _ in outputs if name}
-            over = Expressions(self.complaints, source, aliases, measures)
-            condition = groups.moved(over.condition(having.this, "HAVING"), having)
-        if not groups.keys and not measures.found:
-            hint = "write WHERE, or GROUP BY a column"
-            self.complaints.stop(node, "AGGREGATE", "HAVING without groups or aggregates", hint)
-        moved = [(name, groups.moved(scalar, place), place) for name, scalar, place in outputs]
-        return groups.plan(rows, condition), moved
+        return Groups(self.complaints, tuple(keys.scalars), Measures(), keys.sets)
 
     def _outputs(
-        self, node: exp.Expr, source: From | None, measures: Measures | None
+        self, node: exp.Expr, source: From | None, special: tuple[Special, ...]
     ) -> list[tuple[str, Scalar, exp.Expr]]:
         outputs: list[tuple[str, Scalar, exp.Expr]] = []
         aliases: dict[str, list[Scalar]] = {}
@@ -272,7 +342,7 @@ class _Queries(Subqueries):
                     outputs += self._star(item, source)
                     continue
                 value = item.this if isinstance(item, exp.Alias) else item
-                scalar = Expressions(self.complaints, source, aliases, measures).scalar(value)
+                scalar = Expressions(self.complaints, source, aliases, special).scalar(value)
                 outputs.append((_output_name(item), scalar, item))
                 if isinstance(item, exp.Alias):
                     aliases.setdefault(item.alias.lower(), []).append(scalar)
@@ -322,6 +392,11 @@ def set_operation(left: Plan, right: Plan, *, both: bool, once: bool) -> Plan:
         fewer = case(((call("<", m, n), m),), n)
         groups = Times(groups, fewer if both else call("-", m, n))
     return Project(groups, tuple(Output(key.name, Ref(i, key.scalar.type)) for i, key in enumerate(keys)))
+
+
+def _at(plan: Plan, position: int) -> Ref:
+    column = plan.schema[position]
+    return Ref(position, column.type, column.name)
 
 
 def _once(query: Query) -> Query:

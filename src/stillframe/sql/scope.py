@@ -8,6 +8,13 @@ from stillframe.algebra.plan import Plan
 from stillframe.algebra.scalar import Ref
 from stillframe.algebra.types import VOID, Type
 
+# While the expressions of a SELECT are resolved, what is computed later stands as a column from here on:
+MEASURED = 1 << 20  # aggregates
+ASKED = 1 << 21  # answers of queries inside
+WINDOWED = 1 << 22  # window functions
+THERE = 1 << 23  # columns of a query inside, seen beside those around it
+COUNTED = 1 << 24  # aggregates of a query inside
+
 
 @dataclass(frozen=True, slots=True)
 class Visible:

@@ -1,29 +1,34 @@
-"""EXISTS and IN with a query, as conditions of a WHERE.
+"""Queries inside expressions.
 
-Each is a semi-join: a row stays if some row of the query meets it, and with NOT an anti-join. NOT IN is true
-only of values that are known to differ: what is NULL on either side drops a row, unless the query is empty.
+EXISTS and IN between the ANDs of a WHERE are semi-joins: a row stays if some row of the query meets it, and
+with NOT an anti-join. NOT IN is true only of values that are known to differ: what is NULL on either side
+drops a row, unless the query is empty.
+
+Everywhere else a query is a question whose answer is a column more: the rows are split by what the answer is
+(true, false, unknown), or joined to the one value the query has for them.
 """
 
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
 from stillframe.algebra.functions import TypeMismatch
-from stillframe.algebra.plan import Filter, Plan, Semi, Values, is_nullable
-from stillframe.algebra.scalar import Ref, Scalar, call, refs, shift
+from stillframe.algebra.plan import Filter, Output, Plan, Project, Semi, UnionAll, Values, is_nullable
+from stillframe.algebra.scalar import Literal, Ref, Scalar, call, map_refs, refs, shift
 from stillframe.algebra.schema import Column, Schema
-from stillframe.algebra.types import BOOLEAN
+from stillframe.algebra.types import BOOLEAN, Type
+from stillframe.sql.decorrelation import Value, rejects_null, with_value
 from stillframe.sql.expressions import Expressions
 from stillframe.sql.from_items import FromItems
-from stillframe.sql.grouping import has_aggregates
-from stillframe.sql.scope import From, Visible
+from stillframe.sql.grouping import Measures, has_aggregates
+from stillframe.sql.scope import ASKED, COUNTED, MEASURED, THERE, From, Visible
 
 ONE_ROW = Values(Schema((Column("one", BOOLEAN, False),)), ((True,),))
-_GROUPS = ("group", "having", "distinct", "limit", "order", "qualify")
+_GROUPS = ("group", "having", "distinct", "limit", "offset", "order", "qualify")
 
 
 @dataclass(frozen=True)
@@ -38,9 +43,11 @@ class Asked:
     @property
     def simple(self) -> bool:
         """Whether the query's own rows and conditions are what is asked about."""
-        if not isinstance(self.query, exp.Select) or has_aggregates(self.query):
-            return False
-        return not any(self.query.args.get(clause) for clause in _GROUPS)
+        return _is_plain(self.query) and not has_aggregates(self.query)
+
+
+def _is_plain(query: exp.Expr) -> bool:
+    return isinstance(query, exp.Select) and not any(query.args.get(clause) for clause in _GROUPS)
 
 
 def conditions(node: exp.Expr) -> Iterator[exp.Expr]:
@@ -81,15 +88,101 @@ class Within(From):
         return own or self.around.find(name, qualifier)
 
 
-def equals(value: Scalar, other: Scalar, both: Schema, *, negated: bool) -> Scalar:
-    """That two values meet. Where they must not, what may be equal meets already."""
-    same = call("=", value, other)
-    if not negated:
-        return same
-    for side in (value, other):
-        if is_nullable(side, both):
-            same = call("or", same, call("isnull", side))
-    return same
+@dataclass(frozen=True)
+class Meeting:
+    """What a row must meet: the rows of a query, under conditions on both. `equal`, if it is there, is the
+    condition of IN, and `unsure` when the two may be equal for all that is known."""
+
+    there: Plan
+    ties: tuple[Scalar, ...]
+    equal: Scalar | None = None
+    unsure: Scalar | None = None
+
+    def moved(self, mapping: Callable[[Scalar], Scalar]) -> Meeting:
+        """With what is around it moved; the query's own columns stay."""
+        equal, unsure = (None if s is None else mapping(s) for s in (self.equal, self.unsure))
+        return Meeting(self.there, tuple(map(mapping, self.ties)), equal, unsure)
+
+    def kept(self, plan: Plan, *, anti: bool) -> Plan:
+        """The rows that are met for sure; with `anti`, those that are surely not."""
+        also = self.equal
+        if anti and also is not None and self.unsure is not None:
+            also = call("or", also, self.unsure)
+        on = (*self.ties, *(() if also is None else (also,)))
+        return Semi(plan, self.there, tuple(_beside(c, len(plan.schema)) for c in on), anti)
+
+    def answered(self, plan: Plan) -> Plan:
+        """All rows, and whether they are met: true, false, or unknown."""
+        branches = [_marked(self.kept(plan, anti=False), True), _marked(self.kept(plan, anti=True), False)]
+        if self.equal is not None and self.unsure is not None:
+            unmet = Semi(plan, self.there, self._on(plan, self.equal), anti=True)
+            branches.append(_marked(Semi(unmet, self.there, self._on(plan, self.unsure)), None))
+        return UnionAll(tuple(branches))
+
+    def _on(self, plan: Plan, also: Scalar) -> tuple[Scalar, ...]:
+        return tuple(_beside(condition, len(plan.schema)) for condition in (*self.ties, also))
+
+
+def _beside(scalar: Scalar, width: int) -> Scalar:
+    """With the columns of the query inside right behind those around it."""
+
+    def beside(ref: Ref) -> Ref:
+        return replace(ref, position=ref.position - THERE + width) if ref.position >= THERE else ref
+
+    return map_refs(scalar, beside)
+
+
+def _marked(plan: Plan, truth: bool | None) -> Plan:
+    columns = tuple(Output(f"j{i}", Ref(i, c.type, c.name)) for i, c in enumerate(plan.schema))
+    return Project(plan, (*columns, Output("met", Literal(truth, BOOLEAN))))
+
+
+@dataclass
+class Questions:
+    """The queries met in the expressions of one SELECT, in the order of their answers. `around` are the
+    columns they can see there."""
+
+    queries: Subqueries
+    around: From | None
+    found: list[Meeting | Value] = field(default_factory=list)
+
+    def takes(self, node: exp.Expr) -> bool:
+        if isinstance(node, exp.In):
+            return node.args.get("query") is not None
+        return isinstance(node, exp.Subquery | exp.Exists)
+
+    def of(self, over: Expressions, node: exp.Expr) -> Scalar:
+        around = self.around or From(ONE_ROW, ())
+        type_: Type = BOOLEAN
+        found: Meeting | Value
+        if isinstance(node, exp.Subquery):
+            found = self.queries.value(around, node)
+            type_ = found.type
+        else:
+            question = asked(node)
+            assert question is not None
+            found = self.queries.meeting(around, question, over)
+        self.found.append(found)
+        return Ref(ASKED + len(self.found) - 1, type_)
+
+    def answered(
+        self, plan: Plan, moved: Callable[[Scalar], Scalar], condition: Scalar | None = None
+    ) -> tuple[Plan, Callable[[Scalar], Scalar]]:
+        """The plan with a column for each answer, and how expressions read them. Rows of which `condition`
+        cannot be true may be missing."""
+        first = len(plan.schema)
+        for place, found in enumerate(self.found):
+            if isinstance(found, Meeting):
+                plan = found.moved(moved).answered(plan)
+            else:
+                needed = condition is not None and rejects_null(condition, ASKED + place)
+                plan = with_value(plan, found.moved(moved), lonely=not needed)
+
+        def read(ref: Ref) -> Scalar:
+            here = ASKED <= ref.position < ASKED + len(self.found)
+            return replace(ref, position=ref.position - ASKED + first) if here else ref
+
+        return plan, lambda scalar: map_refs(scalar, read)
 
 
 @dataclass(frozen=True)
@@ -97,71 +190,145 @@ class Subqueries(FromItems, ABC):
     """Resolves conditions with queries in them."""
 
     def kept(self, plan: Plan, source: From | None, where: exp.Expr) -> Plan:
-        """The rows of which a condition is true. Queries in it come last, each a semi-join."""
+        """The rows of which a condition is true. Queries in it come last."""
         parts = list(conditions(where))
-        queries = [found for part in parts if (found := asked(part)) is not None]
-        if not queries or source is None:
-            return Filter(plan, Expressions(self.complaints, source).condition(where, "WHERE"))
+        questions = [found for part in parts if (found := asked(part)) is not None]
+        asking: list[exp.Expr] = []
         for part in parts:
             if asked(part) is None:
-                plan = Filter(plan, Expressions(self.complaints, source).condition(part, "WHERE"))
-        for query in queries:
-            plan = self._met(plan, source, query)
+                if part.find(exp.Query) is not None:
+                    asking.append(part)
+                else:
+                    plan = Filter(plan, Expressions(self.complaints, source).condition(part, "WHERE"))
+        around = source or From(ONE_ROW, ())
+        for question in questions:
+            over = Expressions(self.complaints, source)
+            plan = self.meeting(around, question, over).kept(plan, anti=question.negated)
+        for part in asking:
+            inside = Questions(self, source)
+            condition = Expressions(self.complaints, source, special=(inside,)).condition(part, "WHERE")
+            plan, read = inside.answered(plan, lambda scalar: scalar, condition)
+            plan = Filter(plan, read(condition))
         return plan
 
-    def _met(self, plan: Plan, source: From, question: Asked) -> Plan:
-        """The rows that the rows of a query meet, or do not."""
-        width = len(plan.schema)
+    def meeting(self, around: From, question: Asked, over: Expressions) -> Meeting:
+        """`over` resolves the value that is looked for."""
         if question.simple:
-            there, scope, on = self._inside(source, question.query, width)
+            there, scope, ties = self.inside(around, question.query)
         else:
             found = self.query(question.query)
-            there, on = found.plan, []
-            scope = Within(there, From(there, found.shown().columns).shifted(width), source)
+            there, ties = found.plan, []
+            scope = Within(there, From(there, found.shown().columns).shifted(THERE), around)
         if question.value is not None:
-            on.append(self._equated(plan, there, source, scope, question))
-        elif question.simple:
+            value = over.scalar(question.value)
+            return Meeting(there, tuple(ties), *self._equated(around, there, scope, question, value))
+        if question.simple:
             for item in question.query.expressions:  # nobody looks at them, but they must be there
-                if not item.find(exp.Star):
-                    Expressions(self.complaints, scope).scalar(
-                        item.this if isinstance(item, exp.Alias) else item
-                    )
-        return Semi(plan, there, tuple(on), question.negated)
+                if not _is_star(item):
+                    Expressions(self.complaints, scope).scalar(_unnamed(item))
+        return Meeting(there, tuple(ties))
 
-    def _inside(self, source: From, node: exp.Expr, width: int) -> tuple[Plan, Within, list[Scalar]]:
+    def inside(self, around: From, node: exp.Expr) -> tuple[Plan, Within, list[Scalar]]:
         """A query's own rows, what is seen in it, and the conditions that tie it to the rows around it."""
         inner = self.scope_of(node)
         self.check_clauses(node, "expressions", "from_", "joins", "where", "with_", "hint")
         own = inner.from_clause(node) or From(ONE_ROW, ())
-        scope = Within(own.plan, own.shifted(width), source)
+        scope = Within(own.plan, own.shifted(THERE), around)
         there, ties = own.plan, list[Scalar]()
         where = node.args.get("where")
         for part in conditions(where.this) if where is not None else ():
-            if (question := asked(part)) is not None:
-                there = inner._met(there, own, question)
+            if part.find(exp.Query) is not None:
+                there = inner.kept(there, own, part)
                 continue
             condition = Expressions(self.complaints, scope).condition(part, "WHERE")
-            if refs(condition) and min(refs(condition)) >= width:
-                there = Filter(there, shift(condition, -width))
+            if refs(condition) and min(refs(condition)) >= THERE:
+                there = Filter(there, shift(condition, -THERE))
             else:
                 ties.append(condition)
         return there, scope, ties
 
-    def _equated(self, plan: Plan, there: Plan, source: From, scope: Within, question: Asked) -> Scalar:
-        assert question.value is not None
-        value = Expressions(self.complaints, source).scalar(question.value)
+    def value(self, around: From, node: exp.Expr) -> Value:
+        """A query in the place of a value."""
+        query = _bare(node)
+        if not _is_plain(query) or not self._is_tied(around, query):
+            found = self.query(query)
+            if len(found.names) != 1:
+                hint = "select one column"
+                message = f"a query of {len(found.names)} columns stands for a value"
+                self.complaints.stop(node, "COLUMN_COUNT", message, hint)
+            single = isinstance(query, exp.Select) and has_aggregates(query) and not query.args.get("group")
+            single = single and not query.args.get("having")
+            return Value(found.plan, (), Ref(THERE, found.plan.schema[0].type), single=single)
+        there, scope, ties = self.inside(around, query)
+        if len(query.expressions) != 1 or _is_star(query.expressions[0]):
+            hint = "select one column"
+            self.complaints.stop(node, "COLUMN_COUNT", "a query that stands for a value has one", hint)
+        measures = Measures()
+        special = (measures,) if has_aggregates(query) else ()
+        item = Expressions(self.complaints, scope, special=special).scalar(_unnamed(query.expressions[0]))
+        item = map_refs(
+            item, lambda r: replace(r, position=r.position - MEASURED + COUNTED) if _measured(r) else r
+        )
+        if special and any(THERE <= position < COUNTED for position in refs(item)):
+            hint = "put it into an aggregate"
+            self.complaints.stop(node, "NOT_GROUPED", "a column beside an aggregate has no one value", hint)
+        return Value(there, tuple(ties), item, tuple(measures.found) if special else None)
+
+    def _is_tied(self, around: From, query: exp.Expr) -> bool:
+        """Whether some column in it is of the rows around it."""
+        inner = self.scope_of(query)
+        marks = len(self.complaints.reasons)
+        own = inner.from_clause(query) or From(ONE_ROW, ())
+        del self.complaints.reasons[marks:]
+
+        def outer(column: exp.Expr) -> bool:
+            parts = tuple(column.args[p].name for p in ("catalog", "db", "table") if column.args.get(p))
+            return not own.find(column.name, parts) and bool(around.find(column.name, parts))
+
+        return any(
+            outer(column)
+            for column in query.find_all(exp.Column)
+            if column.find_ancestor(exp.Select) is query and not isinstance(column.this, exp.Star)
+        )
+
+    def _equated(
+        self, around: From, there: Plan, scope: Within, question: Asked, value: Scalar
+    ) -> tuple[Scalar, Scalar | None]:
+        """When a value and the query's are equal, and when they may be."""
         items = list(question.query.expressions) if question.simple else []
-        if len(items or there.schema.columns) != 1 or any(item.find(exp.Star) for item in items):
+        if len(items or there.schema.columns) != 1 or any(map(_is_star, items)):
             hint = "name one column"
             self.complaints.stop(question.query, "COLUMN_COUNT", "IN takes a query of one column", hint)
-        other: Scalar = Ref(len(plan.schema), there.schema[0].type)
+        other: Scalar = Ref(THERE, there.schema[0].type)
         if items:
             other = Expressions(self.complaints, scope).scalar(_unnamed(items[0]))
-        both = Schema((*plan.schema, *there.schema))
         try:
-            return equals(value, other, both, negated=question.negated)
+            equal = call("=", value, other)
         except TypeMismatch as error:
             self.complaints.stop(question.place, "TYPE_MISMATCH", str(error), "write CAST(… AS type)")
+        unsure: Scalar | None = None
+        for side in (value, other):
+            if self._may_be_null(side, around, there):
+                missing = call("isnull", side)
+                unsure = missing if unsure is None else call("or", unsure, missing)
+        return equal, unsure
+
+    @staticmethod
+    def _may_be_null(scalar: Scalar, around: From, there: Plan) -> bool:
+        if isinstance(scalar, Ref) and scalar.position >= THERE:
+            return there.schema[scalar.position - THERE].nullable
+        if isinstance(scalar, Ref):
+            width = len(around.plan.schema)
+            return scalar.position >= width or around.plan.schema[scalar.position].nullable
+        return is_nullable(scalar, there.schema)
+
+
+def _is_star(item: exp.Expr) -> bool:
+    return isinstance(item, exp.Star) or (isinstance(item, exp.Column) and isinstance(item.this, exp.Star))
+
+
+def _measured(ref: Ref) -> bool:
+    return MEASURED <= ref.position < ASKED
 
 
 def _unnamed(item: exp.Expr) -> exp.Expr:
