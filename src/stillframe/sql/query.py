@@ -245,6 +245,8 @@ class _Queries(Subqueries):
         )
         order = self._order(node, over, [scalar for _, scalar, _ in outputs], aliases)
         if groups and not groups.keys and not groups.measures.found:
+            if having is not None:
+                groups.moved(having, node.args["having"])
             hint = "write WHERE, or GROUP BY a column"
             self.complaints.stop(node, "AGGREGATE", "HAVING without groups or aggregates", hint)
         if groups:
