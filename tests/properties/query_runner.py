@@ -1,0 +1,160 @@
+"""Runs a case: writers, frames, and after each of them every view beside what DuckDB makes of its text; at
+chosen frames beside what the engine makes of it."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from property_cases import Transaction
+from query_cases import QueryCase, QueryView
+from query_duckdb import Duck, Rows, contents_at
+
+from stillframe.engine import Engine
+from stillframe.runtime import Warehouse, load_project
+
+class WrongRows(AssertionError):
+    """A view is not what it should be."""
+
+
+class NotMaintained(AssertionError):
+    """A view that was accepted stopped, or was computed anew."""
+
+
+@dataclass
+class Wrong:
+    """What was found in one view, and the frame it was first seen in."""
+
+    view: str
+    frame: int
+    error: Exception
+
+
+@dataclass
+class Found:
+    refused: dict[str, str] = field(default_factory=dict)  # view -> code of the first reason
+    said: dict[str, str] = field(default_factory=dict)  # and its message
+    wrong: list[Wrong] = field(default_factory=list)
+    modes: Counter[str] = field(default_factory=Counter)
+    verified: Counter[str] = field(default_factory=Counter)
+
+
+class QueryRunner:
+    """One case in a folder of its own. `verify` says after which frames the engine runs the texts."""
+
+    def __init__(
+        self, case: QueryCase, engine: Engine, folder: Path, verify: frozenset[int], coverage: Any = None,
+        strict: bool = True,
+    ) -> None:
+        self.strict = strict
+        self.case, self.engine, self.root, self.verify, self.coverage = case, engine, folder, verify, coverage
+        self.found = Found()
+
+    def run(self) -> Found:
+        shutil.rmtree(self.root, ignore_errors=True)
+        self._prepare()
+        with Warehouse(project=load_project(self.root), engine=self.engine) as warehouse:
+            self._define(warehouse)
+            duck = Duck(self.case.tables, self.case.views)
+            try:
+                for number, transactions in enumerate((self.case.start, *self.case.frames)):
+                    self._frame(warehouse, duck, number, transactions)
+                    if self.found.wrong:
+                        break
+            finally:
+                duck.close()
+        return self.found
+
+    def _prepare(self) -> None:
+        (self.root / "views").mkdir(parents=True)
+        sources = [f"  {source}: {{url: 'sqlite:///{source}.db'}}" for source in self.case.sources]
+        lines = ["name: case", "warehouse: ./warehouse", "sources:", *sources]
+        (self.root / "stillframe.yml").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        for source in self.case.sources:
+            connection = sqlite3.connect(self.root / f"{source}.db")
+            connection.execute("PRAGMA journal_mode=WAL")
+            for table in self.case.tables:
+                if table.source == source:
+                    connection.execute(table.ddl)
+            connection.commit()
+            connection.close()
+
+    def _define(self, warehouse: Warehouse) -> None:
+        """The views that `check` accepts; those it refuses are counted and left out."""
+        self._write_views(self.case.views)
+        for name, said in warehouse.check().items():
+            if not said["ok"]:
+                self.found.refused[name] = said["reasons"][0]["code"]
+                self.found.said[name] = said["reasons"][0]["message"]
+        refused = self.found.refused
+        kept = tuple(view for view in self.case.views if view.name not in refused)
+        self.case = replace(self.case, views=kept)
+        self._write_views(kept)
+
+    def _write_views(self, views: tuple[QueryView, ...]) -> None:
+        text = "".join(f"CREATE MATERIALIZED VIEW {view.name} AS {view.sql};\n" for view in views)
+        (self.root / "views" / "views.sql").write_text(text, encoding="utf-8")
+
+    def _write(self, transaction: Transaction) -> None:
+        connection = sqlite3.connect(self.root / f"{transaction.source}.db", isolation_level=None)
+        connection.execute("BEGIN IMMEDIATE")
+        for statement in transaction.statements:
+            connection.execute(statement)
+        connection.execute("COMMIT")
+        connection.close()
+
+    def _frame(
+        self, warehouse: Warehouse, duck: Duck, number: int, transactions: tuple[Transaction, ...]
+    ) -> None:
+        for transaction in transactions:
+            self._write(transaction)
+        result = warehouse.maintain()
+        duck.load(contents_at(self.root, self.case.tables))
+        if self.coverage is not None:
+            self.coverage.look(self.case.views, duck, first=number == 0)
+        for view in self.case.views:
+            outcome = result.outcomes[view.name]
+            self.found.modes[outcome.mode if not number or outcome.mode != "full" else f"full {outcome.reason}"] += 1
+            try:
+                if outcome.error is not None:
+                    raise NotMaintained(f"{outcome.mode} {outcome.reason}: {outcome.error} {outcome.error.detail}")
+                if number and self.strict and outcome.mode not in ("incremental", "unchanged"):
+                    raise NotMaintained(f"{outcome.mode} {outcome.reason}")
+                self._compare(warehouse, duck, view)
+            except Exception as error:
+                self.found.wrong.append(Wrong(view.name, number, error))
+        if number in self.verify and not self.found.wrong:
+            self._verify(warehouse, number)
+
+    def _compare(self, warehouse: Warehouse, duck: Duck, view: QueryView) -> None:
+        table = warehouse.arrow(view.name)
+        got: Rows = Counter(zip(*(column.to_pylist() for column in table.columns), strict=True))
+        expected = duck.content(view.name)
+        if got != expected:
+            raise WrongRows(difference(got, expected, "DuckDB"))
+
+    def _verify(self, warehouse: Warehouse, number: int) -> None:
+        for name, said in warehouse.verify_all().items():
+            self.found.verified["ok" if said.ok else "error" if said.error else "drift"] += 1
+            if said.error is not None:
+                error = f"the engine on the text: {said.error} {said.error.detail}"
+                self.found.wrong.append(Wrong(name, number, NotMaintained(error)))
+            elif not said.ok:
+                self.found.wrong.append(Wrong(name, number, WrongRows(f"the engine on the text: {said.sample}")))
+
+
+def difference(got: Rows, expected: Rows, by: str) -> str:
+    lines = [f"  too many: {row} × {n}" for row, n in list((got - expected).items())[:8]]
+    lines += [f"  missing:  {row} × {n}" for row, n in list((expected - got).items())[:8]]
+    return "\n".join([f"beside {by}", *lines])
+
+
+def only(case: QueryCase, name: str) -> QueryCase:
+    """A view alone, with the views it reads."""
+    view = next(view for view in case.views if view.name == name)
+    kept = case.upstream(view) | {name}
+    return replace(case, views=tuple(each for each in case.views if each.name in kept))
