@@ -8,10 +8,10 @@ import sqlite3
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from property_cases import Transaction
 from query_cases import QueryCase, QueryView
+from query_coverage import Coverage
 from query_duckdb import Duck, Rows, contents_at
 
 from stillframe.engine import Engine
@@ -47,7 +47,7 @@ class QueryRunner:
     """One case in a folder of its own. `verify` says after which frames the engine runs the texts."""
 
     def __init__(
-        self, case: QueryCase, engine: Engine, folder: Path, verify: frozenset[int], coverage: Any = None,
+        self, case: QueryCase, engine: Engine, folder: Path, verify: frozenset[int], coverage: Coverage | None = None,
         strict: bool = True,
     ) -> None:
         self.strict = strict
@@ -59,6 +59,8 @@ class QueryRunner:
         self._prepare()
         with Warehouse(project=load_project(self.root), engine=self.engine) as warehouse:
             self._define(warehouse)
+            if self.coverage is not None:
+                self.coverage.begin(self.case.views)
             duck = Duck(self.case.tables, self.case.views)
             try:
                 for number, transactions in enumerate((self.case.start, *self.case.frames)):
@@ -115,7 +117,8 @@ class QueryRunner:
         result = warehouse.maintain()
         duck.load(contents_at(self.root, self.case.tables))
         if self.coverage is not None:
-            self.coverage.look(self.case.views, duck, first=number == 0)
+            updated = any("UPDATE" in each for t in transactions for each in t.statements)
+            self.coverage.look(self.case.views, duck, updated=updated)
         for view in self.case.views:
             outcome = result.outcomes[view.name]
             self.found.modes[outcome.mode if not number or outcome.mode != "full" else f"full {outcome.reason}"] += 1

@@ -38,7 +38,7 @@ def _statements(rng: Random, table: Table) -> list[str]:
     one, two = _value(rng, grouped), _value(rng, grouped)
     match rng.choices(
         ["insert", "again", "one", "group", "move", "some", "value", "nothing", "come and go", "all"],
-        [26, 10, 12, 9, 12, 8, 12, 5, 4, 2],
+        [28, 10, 10, 9, 12, 8, 10, 4, 4, 5],
     )[0]:
         case "insert":
             return [_insert(rng, table) for _ in range(rng.choice([1, 2, 3]))]
