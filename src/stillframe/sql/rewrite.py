@@ -43,6 +43,18 @@ def sources_named(select: str) -> frozenset[str]:
     return frozenset(database.name.lower() for database in databases if isinstance(database, exp.Identifier))
 
 
+def relations_named(select: str) -> frozenset[str]:
+    """The relations (`source.table`) and views that a query names anywhere, in lower case; also in queries of
+    a WITH that nobody reads."""
+    found = set()
+    for table in parse(select).find_all(exp.Table):
+        parts = [part for part in (table.args.get("db"), table.this) if isinstance(part, exp.Identifier)]
+        name = ".".join(part.name for part in parts).lower()
+        if len(parts) == 2 or not _is_local(table, name):
+            found.add(name)
+    return frozenset(found)
+
+
 def _is_local(table: exp.Table, name: str) -> bool:
     """Whether a name means a query of a WITH around it: one written before the place that names it."""
     inner: object = table
