@@ -1,9 +1,9 @@
 """What a campaign has met, counted for each kind of operator from the rows that the operators themselves got:
 DuckDB is asked for the keys of an operator's input before and after each frame.
 
-The key of a grouping is what it groups by, of a window what it partitions by, of DISTINCT, a set operation and
-a LIMIT the whole row, of an outer, semi or anti join and of a subquery the partners' side of its equality. A key
-has moved where, in one frame with an UPDATE, one group lost rows and another got some.
+The key of a grouping is what it groups by, of a window what it partitions by, of DISTINCT, a set operation
+and a LIMIT the whole row, of an outer, semi or anti join and of a subquery the partners' side of an equality.
+A key has moved where, in one frame with an UPDATE, one group lost rows and another got some.
 """
 
 from __future__ import annotations
@@ -14,7 +14,19 @@ from dataclasses import replace
 
 from query_cases import QueryView
 from query_duckdb import Duck, Rows
-from query_text import DUCKDB, Expr, Query, Select, SetOperation, Subquery, Window, depth, expressions, walk, with_sql
+from query_text import (
+    DUCKDB,
+    Expr,
+    Query,
+    Select,
+    SetOperation,
+    Subquery,
+    Window,
+    depth,
+    expressions,
+    walk,
+    with_sql,
+)
 
 EVENTS = (
     *("group born", "group emptied", "group returned", "key moved", "NULL key"),
@@ -70,8 +82,9 @@ def _of_select(query: Select) -> Iterator[Probe]:
         yield query.grouping.operator, keys
         if query.having and query.grouping.keys:
             yield "HAVING", keys
-    for operator, places in (("window", tuple(e for _, e in query.items)), ("QUALIFY", query.qualify)):
-        for part in (part for expr in places for part in expr.parts):
+    places = {"window": tuple(e for _, e in query.items), "QUALIFY": query.qualify}
+    for operator, exprs in places.items() if query.grouping is None else ():
+        for part in (part for expr in exprs for part in expr.parts):
             if isinstance(part, Window):
                 yield operator, f"SELECT {_listed(part.partition)}{rows}"
     whole = replace(query, distinct=False, order=(), limit="", ctes=()).sql(DUCKDB)
@@ -188,5 +201,7 @@ class Coverage:
         for operator in (*KEYED, *KEYLESS):
             counts = self.events[operator]
             lines.append(f"  {operator:27}" + "".join(f"{counts[event]:>19}" for event in EVENTS))
-        lines.append("  views with " + ", ".join(f"{word.strip()} {n}" for word, n in sorted(self.words.items())))
+        lines.append(
+            "  views with " + ", ".join(f"{word.strip()} {n}" for word, n in sorted(self.words.items()))
+        )
         return "\n".join(lines)

@@ -148,7 +148,9 @@ def _aggregate(rng: Random, scope: Scope, kind: str) -> Expr:
             return expr("sum(", of_kind(rng, scope, "money"), ")", where, kind=kind)
         return expr("avg(", of_kind(rng, scope, "int"), ")", where, kind=kind)
     if kind == "flag":
-        return expr(f"{rng.choice(['bool_and', 'bool_or'])}(", predicate(rng, scope, 1), ")", where, kind=kind)
+        return expr(
+            f"{rng.choice(['bool_and', 'bool_or'])}(", predicate(rng, scope, 1), ")", where, kind=kind
+        )
     function = rng.choice(["min", "max", "sum"] if kind in ("int", "money") else ["min", "max"])
     value = expr(f"{function}(", of_kind(rng, scope, kind), ")", where, kind=kind)
     if function == "sum" and kind == "money":
@@ -197,7 +199,11 @@ def window(rng: Random, scope: Scope, kind: str | None = None) -> Expr:
     if form == "value":
         call = expr(f"{rng.choice(['first_value', 'last_value'])}(", value, ")")
         return _over(call, partition, total, rng.choice(FRAMES), kind)
-    call = expr("count(*)") if form == "count" else expr(f"{'sum' if form == 'sum' else rng.choice(['min', 'max'])}(", value, ")")
+    call = (
+        expr("count(*)")
+        if form == "count"
+        else expr(f"{'sum' if form == 'sum' else rng.choice(['min', 'max'])}(", value, ")")
+    )
     how = rng.choice(["whole", "running", "framed"])
     if how == "whole":
         return _over(call, partition, (), kind=kind)
@@ -206,5 +212,7 @@ def window(rng: Random, scope: Scope, kind: str | None = None) -> Expr:
     return _over(call, partition, total, rng.choice(FRAMES), kind)
 
 
-def _over(call: Expr, partition: tuple[Expr, ...], order: tuple[str, ...], frame: str = "", kind: str = "") -> Expr:
+def _over(
+    call: Expr, partition: tuple[Expr, ...], order: tuple[str, ...], frame: str = "", kind: str = ""
+) -> Expr:
     return expr(Window(call, partition, order, frame), kind=kind)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from itertools import count, cycle
+from itertools import count
 from random import Random
 
 from property_cases import Column, Table, Transaction
 from query_cases import QueryCase, QueryView
-from query_coverage import KEYED, KEYLESS, operators
+from query_coverage import KEYED, KEYLESS, operators, probes
 from query_duckdb import Duck, Rows, states
 from query_expressions import (
     COMPARED,
@@ -18,7 +18,6 @@ from query_expressions import (
     Named,
     aggregate,
     anything,
-    column,
     expr,
     of_kind,
     ordering,
@@ -41,7 +40,13 @@ LEFT_OUT = {
 OPERATORS = [o for o in (*KEYED, *KEYLESS) if not any(o in LEFT_OUT[shape] for shape in NOT_YET)]
 LARGE = 400  # rows
 DULL = 0.1  # of the views that do not change, so many are kept
-_SETS = [((0,), (1,)), ((0, 1), (0,)), ((0, 1), ()), ((0,), (1,), ()), ((0, 1), (1,), (0,), ())]  # of two keys
+_SETS = [
+    ((0,), (1,)),
+    ((0, 1), (0,)),
+    ((0, 1), ()),
+    ((0,), (1,), ()),
+    ((0, 1), (1,), (0,), ()),
+]  # of two keys
 Columns = tuple[Named, ...]  # `text` is the bare name
 
 
@@ -59,7 +64,9 @@ def random_case(seed: int, amount: Amount = Amount()) -> QueryCase:  # noqa: B00
     start, frames = random_start(rng, tables), random_frames(rng, tables, amount.frames)
     trials = Trials(tables, (start, *frames))
     try:
-        return QueryCase(seed, tables, _views(rng, tables, amount.views, trials), start, frames)
+        return QueryCase(
+            seed, tables, _views(rng, tables, amount.views, trials, seed * amount.views), start, frames
+        )
     finally:
         trials.close()
 
@@ -75,7 +82,14 @@ class Trials:
             self.ducks.append(Duck(tables))
             self.ducks[-1].load(contents)
 
-    def worthy(self, rng: Random, view: QueryView) -> bool:
+    def worthy(self, rng: Random, view: QueryView, operator: str) -> bool:
+        """Whether a view is kept: one whose operator gets other rows, and that mostly shows so."""
+        for sql in (sql for kind, sql in probes(view.query) if kind == operator):
+            seen = [duck.rows(sql) for duck in self.ducks]
+            if seen[0] != seen[1] and seen[1] != seen[2]:
+                break
+        else:
+            return False
         contents: list[Rows] = []
         for duck in self.ducks:
             duck.define(view)
@@ -98,7 +112,11 @@ def _tables(rng: Random) -> tuple[Table, ...]:
     sources = ["a", "b", "c"][: rng.choice([2, 3])]
     found = []
     for number in range(4):
-        shape = rng.choice(["none", "none", "rowid", "rowid", "primary"]) if number > 1 else ("rowid", "none")[number]
+        shape = (
+            rng.choice(["none", "none", "rowid", "rowid", "primary"])
+            if number > 1
+            else ("rowid", "none")[number]
+        )
         more = rng.sample(["int", "money", "date", "flag"], rng.choice([1, 1, 2]))
         columns = [Column("g", "int"), Column("s", "text"), *(Column(f"c{i}", k) for i, k in enumerate(more))]
         key = () if shape == "none" else ("k",)
@@ -108,12 +126,14 @@ def _tables(rng: Random) -> tuple[Table, ...]:
     return tuple(found)
 
 
-def _views(rng: Random, tables: tuple[Table, ...], amount: int, trials: Trials) -> tuple[QueryView, ...]:
+def _views(
+    rng: Random, tables: tuple[Table, ...], amount: int, trials: Trials, first: int
+) -> tuple[QueryView, ...]:
     known = {table.full_name: tuple(Named(c.name, c.kind) for c in table.columns) for table in tables}
     views: list[QueryView] = []
-    wanted = cycle(rng.sample(OPERATORS, len(OPERATORS)))
     while len(views) < amount:
-        view, columns = _view(rng, f"v{len(views)}", known, next(wanted), trials)
+        operator = OPERATORS[(first + len(views)) % len(OPERATORS)]
+        view, columns = _view(rng, f"v{len(views)}", known, operator, trials)
         views.append(view)
         if rng.random() < 0.4:
             known[view.name] = columns
@@ -129,7 +149,7 @@ def _view(
         view = QueryView(name, query)
         if depth(query) > DEEPEST or len(list(walk(query))) > MOST:
             continue
-        if operator in operators(query) and trials.worthy(rng, view):
+        if operator in operators(query) and trials.worthy(rng, view, operator):
             return view, columns
 
 
@@ -160,7 +180,10 @@ class Maker:
 
     def _set_operation(self, deep: int, like: tuple[str, ...] | None) -> tuple[Query, Columns]:
         if like is None:
-            like = tuple(self.rng.choice(["int", "text", "int", "text", "int", "text", *KINDS]) for _ in range(self.rng.choice([1, 1, 2, 3])))
+            like = tuple(
+                self.rng.choice(["int", "text", "int", "text", "int", "text", *KINDS])
+                for _ in range(self.rng.choice([1, 1, 2, 3]))
+            )
         words = ("UNION ALL", "UNION", "INTERSECT", "EXCEPT", "INTERSECT ALL", "EXCEPT ALL")
         left, columns = self.query(deep - 1, like)
         right, _ = self.query(self.rng.randint(1, deep - 1), like)
@@ -173,9 +196,14 @@ class Maker:
         inputs, scope = self._inputs(deep)
         where = [predicate(rng, scope) for _ in range(rng.choice([0, 0, 0, 1, 1]))]
         if deep > 1 and rng.random() < 0.4:
-            where.append(self._asked(deep - 1, scope))
+            asked = self._asked(deep - 1, scope)
+            if rng.random() < 0.15:
+                asked = expr("(", predicate(rng, scope, 1), " OR ", asked, ")")
+            where.append(asked)
         base = Select((), inputs, tuple(where))
-        shape = rng.choices(["plain", "group", "all", "sets", "distinct", "window", "limit"], [22, 30, 7, 8, 12, 16, 9])[0]
+        shape = rng.choices(
+            ["plain", "group", "all", "sets", "distinct", "window", "limit"], [22, 30, 7, 8, 12, 16, 9]
+        )[0]
         if shape in NOT_YET:
             shape = "group"
         match shape:
@@ -190,7 +218,9 @@ class Maker:
         if shape == "limit":
             names = [name for name, _ in made.items]
             rng.shuffle(names)
-            limit = str(rng.choice([1, 2, 3, 5])) + (f" OFFSET {rng.choice([1, 2])}" if rng.random() < 0.3 else "")
+            limit = str(rng.choice([1, 2, 3, 5])) + (
+                f" OFFSET {rng.choice([1, 2])}" if rng.random() < 0.3 else ""
+            )
             made = replace(made, order=ordering(rng, names), limit=limit)
         return made, tuple(Named(name, item.kind) for name, item in made.items)
 
@@ -221,6 +251,8 @@ class Maker:
             grouping = Grouping(keys, rng.choice(["ROLLUP", "CUBE", "sets"]), sets)
         else:
             grouping = Grouping(keys, "ordinals" if keys and rng.random() < 0.2 else "plain")
+        if keys and like is None and shape == "group" and "window" not in NOT_YET and rng.random() < 0.12:
+            measures.append(window(rng, [Named(each.sql(), each.kind) for each in (*keys, *measures)]))
         having: tuple[Expr, ...] = ()
         if rng.random() < 0.3:
             having = (self._having(scope),)
@@ -240,7 +272,9 @@ class Maker:
             chosen[place] = window(rng, scope, kinds[place] if like else None)
         qualify: tuple[Expr, ...] = ()
         if "qualify" not in NOT_YET and rng.random() < 0.35:
-            qualify = (expr(window(rng, scope, "int"), f" {rng.choice(['<=', '=', '>'])} {rng.choice([1, 1, 2])}"),)
+            qualify = (
+                expr(window(rng, scope, "int"), f" {rng.choice(['<=', '=', '>'])} {rng.choice([1, 1, 2])}"),
+            )
         return replace(base, items=_named(chosen), qualify=qualify)
 
     # -- FROM
@@ -294,7 +328,9 @@ class Maker:
         """A condition with a query in it."""
         rng = self.rng
         if "scalar" not in NOT_YET and rng.random() < 0.25:
-            named = rng.choice([named for named in scope if named.kind in ("int", "text")] or [Named("1", "int")])
+            named = rng.choice(
+                [named for named in scope if named.kind in ("int", "text")] or [Named("1", "int")]
+            )
             return expr(f"{named.text} {rng.choice(COMPARED)} ", self._scalar(scope, named.kind))
         word = rng.choice(["EXISTS", "NOT EXISTS", "IN", "NOT IN"])
         values = [named for named in scope if named.kind != OTHER]

@@ -17,6 +17,7 @@ from query_duckdb import Duck, Rows, contents_at
 from stillframe.engine import Engine
 from stillframe.runtime import Warehouse, load_project
 
+
 class WrongRows(AssertionError):
     """A view is not what it should be."""
 
@@ -47,7 +48,12 @@ class QueryRunner:
     """One case in a folder of its own. `verify` says after which frames the engine runs the texts."""
 
     def __init__(
-        self, case: QueryCase, engine: Engine, folder: Path, verify: frozenset[int], coverage: Coverage | None = None,
+        self,
+        case: QueryCase,
+        engine: Engine,
+        folder: Path,
+        verify: frozenset[int],
+        coverage: Coverage | None = None,
         strict: bool = True,
     ) -> None:
         self.strict = strict
@@ -121,10 +127,14 @@ class QueryRunner:
             self.coverage.look(self.case.views, duck, updated=updated)
         for view in self.case.views:
             outcome = result.outcomes[view.name]
-            self.found.modes[outcome.mode if not number or outcome.mode != "full" else f"full {outcome.reason}"] += 1
+            self.found.modes[
+                outcome.mode if not number or outcome.mode != "full" else f"full {outcome.reason}"
+            ] += 1
             try:
                 if outcome.error is not None:
-                    raise NotMaintained(f"{outcome.mode} {outcome.reason}: {outcome.error} {outcome.error.detail}")
+                    raise NotMaintained(
+                        f"{outcome.mode} {outcome.reason}: {outcome.error} {outcome.error.detail}"
+                    )
                 if number and self.strict and outcome.mode not in ("incremental", "unchanged"):
                     raise NotMaintained(f"{outcome.mode} {outcome.reason}")
                 self._compare(warehouse, duck, view)
@@ -147,7 +157,9 @@ class QueryRunner:
                 error = f"the engine on the text: {said.error} {said.error.detail}"
                 self.found.wrong.append(Wrong(name, number, NotMaintained(error)))
             elif not said.ok:
-                self.found.wrong.append(Wrong(name, number, WrongRows(f"the engine on the text: {said.sample}")))
+                self.found.wrong.append(
+                    Wrong(name, number, WrongRows(f"the engine on the text: {said.sample}"))
+                )
 
 
 def difference(got: Rows, expected: Rows, by: str) -> str:

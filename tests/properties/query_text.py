@@ -27,7 +27,9 @@ class Expr:
     tie: str = ""
 
     def sql(self, dialect: str = SPARK) -> str:
-        return "".join(_words(part, dialect) if isinstance(part, str) else part.sql(dialect) for part in self.parts)
+        return "".join(
+            _words(part, dialect) if isinstance(part, str) else part.sql(dialect) for part in self.parts
+        )
 
 
 @dataclass(frozen=True)
@@ -58,8 +60,10 @@ class Window:
         if self.partition:
             clauses.append(f"PARTITION BY {', '.join(key.sql(dialect) for key in self.partition)}")
         if self.order:
-            clauses.append(f"ORDER BY {', '.join(self.order)}")
-        return f"{self.call.sql(dialect)} OVER ({' '.join([*clauses, *([self.frame] if self.frame else [])])})"
+            clauses.append(f"ORDER BY {_words(', '.join(self.order), dialect)}")
+        return (
+            f"{self.call.sql(dialect)} OVER ({' '.join([*clauses, *([self.frame] if self.frame else [])])})"
+        )
 
 
 Part = str | Subquery | Window
@@ -92,11 +96,17 @@ class Grouping:
         if not keys:
             return ""
         if self.style == "sets":
-            sets = ", ".join(f"({', '.join(keys[i] for i in chosen if i < len(keys))})" for chosen in self.sets)
+            sets = ", ".join(
+                f"({', '.join(keys[i] for i in chosen if i < len(keys))})" for chosen in self.sets
+            )
             return f" GROUP BY GROUPING SETS ({sets})"
         if self.style == "ordinals":
             return f" GROUP BY {', '.join(str(i + 1) for i in range(len(keys)))}"
-        return f" GROUP BY {', '.join(keys)}" if self.style == "plain" else f" GROUP BY {self.style} ({', '.join(keys)})"
+        return (
+            f" GROUP BY {', '.join(keys)}"
+            if self.style == "plain"
+            else f" GROUP BY {self.style} ({', '.join(keys)})"
+        )
 
     @property
     def operator(self) -> str:

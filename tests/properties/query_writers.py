@@ -14,13 +14,16 @@ NULLS = 0.15
 
 def random_start(rng: Random, tables: tuple[Table, ...]) -> tuple[Transaction, ...]:
     return tuple(
-        Transaction(table.source, tuple(_insert(rng, table) for _ in range(rng.randint(6, 10)))) for table in tables
+        Transaction(table.source, tuple(_insert(rng, table) for _ in range(rng.randint(6, 10))))
+        for table in tables
     )
 
 
 def random_frames(rng: Random, tables: tuple[Table, ...], frames: int) -> tuple[tuple[Transaction, ...], ...]:
     return tuple(
-        tuple(random_transaction(rng, table) for table in rng.sample(tables, len(tables)) if rng.random() < 0.8)
+        tuple(
+            random_transaction(rng, table) for table in rng.sample(tables, len(tables)) if rng.random() < 0.8
+        )
         for _ in range(frames)
     )
 
@@ -38,7 +41,7 @@ def _statements(rng: Random, table: Table) -> list[str]:
     one, two = _value(rng, grouped), _value(rng, grouped)
     match rng.choices(
         ["insert", "again", "one", "group", "move", "some", "value", "nothing", "come and go", "all"],
-        [28, 10, 10, 9, 12, 8, 10, 4, 4, 5],
+        [28, 10, 10, 9, 12, 8, 10, 4, 4, 7],
     )[0]:
         case "insert":
             return [_insert(rng, table) for _ in range(rng.choice([1, 2, 3]))]
@@ -60,8 +63,11 @@ def _statements(rng: Random, table: Table) -> list[str]:
         case "come and go":
             if table.key:
                 return [_insert(rng, table, key=99), f"DELETE FROM {table.name} WHERE {table.key[0]} = 99"]
-            return [_insert(rng, table), f"DELETE FROM {table.name} WHERE rowid = (SELECT max(rowid) FROM {table.name})"]
-    return [f"DELETE FROM {table.name}"] + [_insert(rng, table) for _ in range(rng.choice([0, 0, 5]))]
+            return [
+                _insert(rng, table),
+                f"DELETE FROM {table.name} WHERE rowid = (SELECT max(rowid) FROM {table.name})",
+            ]
+    return [f"DELETE FROM {table.name}"] + [_insert(rng, table) for _ in range(rng.choice([0, 0, 0, 5]))]
 
 
 def _row(rng: Random, table: Table) -> str:
