@@ -316,12 +316,30 @@ FIRST, LAST = date(1, 1, 1), date(9999, 12, 31)
         ("date_add", (date(1900, 2, 28), 1), date(1900, 3, 1)),
         ("date_add", (FIRST, 2**31 - 1), RAISES), ("date_sub", (LAST, -(2**31)), RAISES),
         ("date_add", (None, 1), None),
+        ("add_months", (date(2024, 1, 31), 1), date(2024, 2, 29)),
+        ("add_months", (date(2024, 2, 29), 12), date(2025, 2, 28)),
+        ("add_months", (date(2024, 2, 29), -1), date(2024, 1, 29)),
+        ("add_months", (date(2024, 12, 31), -10), date(2024, 2, 29)),
+        ("add_months", (FIRST, 119987), date(9999, 12, 1)), ("add_months", (LAST, 1), RAISES),
+        ("add_months", (FIRST, -1), RAISES), ("add_months", (FIRST, 2**31 - 1), RAISES),
+        ("add_months", (None, 1), None),
     ],
 )  # fmt: skip
 def test_dates(function: str, values: tuple[Any, ...], expected: Any) -> None:
     assert (
         apply(function, *((value, INT if isinstance(value, int) else DATE) for value in values)) == expected
     )
+
+
+def test_timestamps_keep_their_time_of_day() -> None:
+    def shifted(unit: str, moment: datetime, by: int) -> Any:
+        return apply(f"timestamp_add_{unit}", (moment, TIMESTAMP), (by, INT if unit == "months" else BIGINT))
+
+    moment, last = datetime(2024, 1, 31, 23, 59, 59, 999_999, UTC), datetime.max.replace(tzinfo=UTC)
+    assert shifted("months", moment, 1) == moment.replace(month=2, day=29)
+    assert shifted("micros", moment, 1) == datetime(2024, 2, 1, tzinfo=UTC)
+    assert shifted("months", last, 1) is shifted("micros", last, 1) is RAISES
+    assert shifted("micros", moment, -(2**63)) is RAISES
 
 
 def test_parts_of_timestamps() -> None:

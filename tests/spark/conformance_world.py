@@ -325,6 +325,18 @@ def _dates() -> Iterator[Group]:
     days = [0, 1, -1, 365, -400, 3652058, 2147483647, -2147483648, None]
     shifts = tuple(_calls(("date_add", "date_sub"), (DATE, INT)))
     yield Group("days", (DATE, INT), tuple(product([*VALUES[DATE], None], days)), shifts)
+    months = [0, 1, -1, 11, -12, 119987, -119987, 2147483647, -2147483648, None]
+    ends = [*VALUES[DATE], date(2024, 1, 31), date(2023, 2, 28), None]
+    yield Group(
+        "months", (DATE, INT), tuple(product(ends, months)), tuple(_calls(("add_months",), (DATE, INT)))
+    )
+    moments = [*VALUES[TIMESTAMP], _utc(2024, 1, 31, 1, 2, 3, 4), None]
+    by_months = tuple(_calls(("timestamp_add_months",), (TIMESTAMP, INT)))
+    yield Group("months of moments", (TIMESTAMP, INT), tuple(product(moments, months)), by_months)
+    micros = [0, 1, -1, 86_400_000_000, -86_400_000_001, 315537897599999999, -315537897599999999]
+    micros += [9223372036854775807, -9223372036854775808, None]
+    by_micros = tuple(_calls(("timestamp_add_micros",), (TIMESTAMP, BIGINT)))
+    yield Group("micros of moments", (TIMESTAMP, BIGINT), tuple(product(moments, micros)), by_micros)
     yield _group("days between", (DATE, DATE), ("datediff",))
     yield _group("dates with timestamps", (DATE, TIMESTAMP), (*COMPARISONS, "datediff"))
     parts = ("year", "quarter", "month", "day")

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from calendar import monthrange
 from collections.abc import Callable
 from datetime import date, datetime, timedelta
+from typing import TypeVar
 
-from stillframe.algebra.signatures import EvaluationError, Function, TypeMismatch, Types, arity
-from stillframe.algebra.types import DATE, INT, STRING, TIMESTAMP, VOID, Type
+from stillframe.algebra.signatures import EvaluationError, Function, TypeMismatch, Types, arity, takes
+from stillframe.algebra.types import BIGINT, DATE, INT, STRING, TIMESTAMP, VOID, Type
+
+Day = TypeVar("Day", date, datetime)
 
 
 def _day_part(part: Callable[[date], int]) -> Function:
@@ -36,6 +40,21 @@ def _shift_days(day: date, days: int) -> date:
         raise EvaluationError(f"overflow: {day} shifted by {days} days") from error
 
 
+def _shift_months(day: Day, months: int) -> Day:
+    """The same day of another month, or the last one where that month is shorter."""
+    year, month = divmod(day.year * 12 + day.month - 1 + months, 12)
+    if not 1 <= year <= 9999:
+        raise EvaluationError(f"overflow: {day} shifted by {months} months")
+    return day.replace(year=year, month=month + 1, day=min(day.day, monthrange(year, month + 1)[1]))
+
+
+def _shift_micros(moment: datetime, micros: int) -> datetime:
+    try:
+        return moment + timedelta(microseconds=micros)
+    except OverflowError as error:
+        raise EvaluationError(f"overflow: {moment} shifted by {micros} microseconds") from error
+
+
 def _date_and_int(types: Types) -> tuple[Types, Type]:
     arity(types, 2)
     day, days = types
@@ -63,5 +82,8 @@ DATE_FUNCTIONS: dict[str, Function] = {
     "second": _time_part(lambda t: t.second),
     "date_add": Function(_date_and_int, _shift_days),
     "date_sub": Function(_date_and_int, lambda d, n: _shift_days(d, -n)),
+    "add_months": Function(_date_and_int, _shift_months),
+    "timestamp_add_months": Function(takes(TIMESTAMP, INT, returns=TIMESTAMP), _shift_months),
+    "timestamp_add_micros": Function(takes(TIMESTAMP, BIGINT, returns=TIMESTAMP), _shift_micros),
     "datediff": Function(_dates, lambda a, b: (a - b).days),
 }

@@ -16,7 +16,7 @@ from typing import Any
 from stillframe.algebra import Call, Cast, EvaluationError, Literal, Scalar, Type
 from stillframe.algebra.casts import cast_value
 from stillframe.algebra.types import BINARY, BOOLEAN, DATE, MAX_PRECISION, STRING, TIMESTAMP, as_decimal
-from stillframe.engine.words import literal, plain_call, raising
+from stillframe.engine.words import SHIFTS, literal, plain_call, raising
 from stillframe.errors import StillframeError
 
 _MAX_DIGITS = 38
@@ -43,9 +43,8 @@ _RAISING = {
     "ceil",
     "floor",
     "like",
-    "date_add",
-    "date_sub",
     "only",
+    *SHIFTS,
 }
 
 
@@ -80,6 +79,14 @@ def sail_cast(text: str, source: Type, target: Type) -> str:
     if source.is_decimal and target.name == "DOUBLE" and source.precision > _DOUBLE_DIGITS:
         text = f"CAST({text} AS STRING)"  # one rounding, not two
     return f"CAST({text} AS {target})"
+
+
+def sail_shift(name: str, parts: list[str]) -> str:
+    """A date or a moment moved on: far moves by microseconds are not exact there."""
+    if name != "timestamp_add_micros":
+        return plain_call(name, parts)
+    wide = [f"CAST({part} AS DECIMAL(19,0))" for part in (f"unix_micros({parts[0]})", parts[1])]
+    return f"timestamp_micros(CAST(({' + '.join(wide)}) AS BIGINT))"
 
 
 def _null_safe_equal(parts: list[str], type_: Type) -> str:

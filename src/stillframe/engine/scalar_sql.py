@@ -10,15 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, datetime
 
 from stillframe.algebra import Call, Case, Cast, EvaluationError, Literal, Ref, Scalar, Type
 from stillframe.algebra.casts import cast_value
 from stillframe.algebra.functions import MANY_ROWS
-from stillframe.algebra.types import BOOLEAN
+from stillframe.algebra.types import BOOLEAN, DATE, TIMESTAMP
 from stillframe.engine.reading_sql import readable
-from stillframe.engine.sail_sql import fallible, guarded, sail_call, sail_cast
-from stillframe.engine.words import literal, plain_call, raising
+from stillframe.engine.sail_sql import fallible, guarded, sail_call, sail_cast, sail_shift
+from stillframe.engine.words import SHIFTS, literal, plain_call, raising
+
+_ENDS: dict[Type, tuple[date, date]] = {
+    DATE: (date.min, date.max),
+    TIMESTAMP: (datetime.min, datetime.max),
+}
 
 
 @dataclass(frozen=True)
@@ -98,9 +103,9 @@ class ScalarWriter:
             written = sail_call(name, type_, args, parts)
             if written is not None:
                 return written
-        if name in ("date_add", "date_sub"):
-            day = plain_call(name, parts)
-            first, last = literal(date.min, type_), literal(date.max, type_)
+        if name in SHIFTS:
+            day = sail_shift(name, parts) if self.sail else plain_call(name, parts)
+            first, last = (literal(end, type_) for end in _ENDS[type_])
             return f"CASE WHEN NOT ({day} BETWEEN {first} AND {last}) THEN {raising(type_)} ELSE {day} END"
         return plain_call(name, parts)
 

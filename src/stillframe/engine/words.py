@@ -9,6 +9,8 @@ from typing import Any
 from stillframe.algebra import Type
 
 _INFIX = {"+", "-", "*", "/", "%", "=", "<>", "<", "<=", ">", ">=", "<=>", "and", "or", "like", "div"}
+SHIFTS = ("date_add", "date_sub", "add_months", "timestamp_add_months", "timestamp_add_micros")
+_UNITS = {"timestamp_add_months": "MONTH", "timestamp_add_micros": "MICROSECOND"}
 ONE_TASK = "/*+ COALESCE(1) */ "
 
 
@@ -24,6 +26,8 @@ def plain_call(name: str, parts: list[str]) -> str:
             return f"(NOT {parts[0]})"
         case "negative":
             return f"(- {parts[0]})"
+        case "timestamp_add_months" | "timestamp_add_micros":
+            return f"timestampadd({_UNITS[name]}, {parts[1]}, {parts[0]})"
     return f"{name}({', '.join(parts)})"
 
 

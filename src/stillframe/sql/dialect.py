@@ -56,6 +56,14 @@ class _ViewParser(SparkParser):
             node.update_positions(token)
         return node
 
+    def _parse_interval(self, *args: Any, **kwargs: Any) -> Any:
+        token = self._curr
+        node = super()._parse_interval(*args, **kwargs)
+        for part in node.find_all(exp.Interval) if isinstance(node, exp.Expr) else ():
+            if "start" not in part.meta:
+                part.update_positions(token)
+        return node
+
     def _parse_type(self, *args: Any, **kwargs: Any) -> Any:
         typed = bool(self._curr and self._next) and (
             self._curr.token_type in self.TYPE_TOKENS

@@ -30,6 +30,7 @@ from stillframe.algebra.types import (
 from stillframe.sql.complaints import Complaints, described, refused_column
 from stillframe.sql.dialect import TYPED_LITERAL, UNARY_PLUS, span
 from stillframe.sql.functions import BUILDERS, FIELDS, boolean, if_, ilike, refusal, substring
+from stillframe.sql.intervals import HINT, interval, shifted
 from stillframe.sql.literals import hexadecimal, number
 from stillframe.sql.scope import From
 
@@ -137,7 +138,7 @@ class Expressions:
         if isinstance(node, exp.TryCast):
             stop(node, "UNSUPPORTED_CAST", "TRY_CAST is not supported", "use CAST")
         if isinstance(node, exp.Interval):
-            stop(node, "UNSUPPORTED_TYPE", "intervals are not supported", "use date_add(date, days)")
+            stop(node, "UNSUPPORTED_TYPE", "an interval is only added to or subtracted from a date", HINT)
         if isinstance(node, exp.Func) and not isinstance(node, exp.Anonymous):
             code, message, hint = refusal(node.sql_names()[0].lower())
             stop(node, code, message, hint)
@@ -217,8 +218,21 @@ class Expressions:
         for side in (node.this, node.expression):
             if isinstance(side, exp.Not):
                 self._operand(side)
+        moved = self._moved(node) if isinstance(node, exp.Add | exp.Sub) else None
+        if moved is not None:
+            return moved
         left, right = self.scalar(node.this), self.scalar(node.expression)
         return self._typed(node, lambda: _calculate(_ARITHMETIC[type(node)], left, right))
+
+    def _moved(self, node: exp.Add | exp.Sub) -> Scalar | None:
+        """A moment and an interval beside it, if there is one."""
+        moment, by = node.this, interval(self.complaints, node.expression)
+        if by is None and isinstance(node, exp.Add):
+            moment, by = node.expression, interval(self.complaints, node.this)
+        if by is None:
+            return None
+        scalar, move = self.scalar(moment), -by if isinstance(node, exp.Sub) else by
+        return self._typed(node, lambda: shifted(scalar, move))
 
     def _comparison(self, node: exp.Expr) -> Scalar:
         self.complaints.only(node, "this", "expression")

@@ -106,7 +106,7 @@ _NAMED: dict[str, tuple[str, int]] = {
     **dict.fromkeys(("date_add", "dateadd"), ("date_add", 2)),
     **{name: (name, 1) for name in ("abs", "floor", "negative", "ltrim", "rtrim", "isnull", "isnotnull")},
     **{name: (name, 1) for name in ("year", "quarter", "month", "hour", "minute", "second")},
-    "date_sub": ("date_sub", 2),
+    **{name: (name, 2) for name in ("date_sub", "add_months")},
     "mod": ("%", 2),
     "equal_null": ("<=>", 2),
     "like": ("like", 2),
