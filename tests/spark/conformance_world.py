@@ -279,11 +279,42 @@ def groups() -> Iterator[Group]:
         )
     for left, right in MIXED:
         yield _group(f"{left} with {right}", (left, right), (*ARITHMETIC, *COMPARISONS, "coalesce"))
+    yield from _quotients()
     yield from _texts()
     yield from _read_texts()
     yield from _dates()
     yield _literals()
     yield _choices()
+
+
+# Quotients whose digits come at once, in steps, or with more digits after the point than 38 leave.
+QUOTIENTS = (
+    (decimal(15, 2), decimal(15, 2)),
+    (decimal(38, 6), decimal(38, 4)),
+    (decimal(25, 2), decimal(25, 2)),
+    (decimal(10, 2), decimal(38, 10)),
+    (decimal(38, 38), decimal(38, 30)),
+    (decimal(38, 20), decimal(38, 0)),
+    (decimal(7, 7), decimal(1, 0)),
+)
+
+
+def _quotients() -> Iterator[Group]:
+    """Each by each: small and large, whole and broken, ties on either side, both signs."""
+    for pair in QUOTIENTS:
+        digits = [_of_digits(type_) for type_ in pair]
+        yield Group(
+            f"quotient of {pair[0]} by {pair[1]}",
+            pair,
+            tuple(product(*digits)),
+            tuple(_calls(("/",), pair)),
+        )
+
+
+def _of_digits(type_: Type) -> list[Any]:
+    wholes = {3, -7, 8, 625, -99999, 2 * 10**9 + 1, -(10**14) + 1, 2 * 10**27 + 9, 10**type_.precision - 1}
+    fitting = sorted(whole for whole in wholes if abs(whole) < 10**type_.precision)
+    return [*(EXACT.scaleb(Decimal(whole), -type_.scale) for whole in (*fitting, 0)), None]
 
 
 _ONE = ("negative", "abs", "floor", "ceil", "isnull", "isnotnull", "not", "upper", "lower", "length")

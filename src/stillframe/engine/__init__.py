@@ -9,6 +9,7 @@ from stillframe.engine.plan_sql import (
     select_sql,
 )
 from stillframe.engine.sail_sql import EngineRefused
+from stillframe.engine.sail_texts import misread_by_sail
 from stillframe.engine.scalar_sql import ScalarWriter
 from stillframe.engine.session import (
     ENGINE_LOST,
@@ -40,6 +41,7 @@ __all__ = [
     "engine_errors",
     "identifier",
     "is_connect",
+    "misread_by_sail",
     "named_sql",
     "open_engine",
     "read_files",

@@ -14,13 +14,13 @@ from datetime import UTC, date, datetime
 from typing import Any
 
 from stillframe.algebra import Call, Cast, EvaluationError, Literal, Scalar, Type
+from stillframe.algebra.aggregates import AGGREGATIONS
 from stillframe.algebra.casts import cast_value
 from stillframe.algebra.types import BINARY, BOOLEAN, DATE, MAX_PRECISION, STRING, TIMESTAMP, as_decimal
+from stillframe.engine.sail_decimals import average, held, quotient, total
 from stillframe.engine.words import SHIFTS, literal, plain_call, raising
 from stillframe.errors import StillframeError
 
-_MAX_DIGITS = 38
-_KEPT_SCALE = 6  # Spark gives up digits after the point only beyond these
 _NEGATED_DIGITS = 34  # what Spark keeps when it changes a decimal's sign
 _DOUBLE_DIGITS = 15
 _LIKE_PATTERN = r"([^\\]|\\[%_\\])*"
@@ -64,11 +64,12 @@ def sail_aggregate(function: str, taken: Type | None) -> str | None:
         return None
     if function == "sum" and taken.is_integer:
         return "SUM(CAST({} AS DECIMAL(38,0)))"  # which is cast back; of BIGINT it would wrap
-    if function == "avg" and taken.is_decimal:
-        raise _refused("avg of DECIMAL", "publish sum and count")
-    if taken.is_decimal and taken.precision + 10 > MAX_PRECISION:
-        raise _refused(f"sum of {taken}", f"cast to DECIMAL of at most {MAX_PRECISION - 10} digits")
-    return None
+    if not taken.is_decimal:
+        return None
+    text = total(taken) if function == "sum" else average(taken, AGGREGATIONS["avg"].result(taken))
+    if text is None:
+        raise _refused(f"{function} of {taken}", "cast to fewer digits after the point")
+    return text
 
 
 def sail_cast(text: str, source: Type, target: Type) -> str:
@@ -127,12 +128,15 @@ def sail_call(name: str, type_: Type, args: tuple[Scalar, ...], parts: list[str]
 
 def _division(name: str, type_: Type, args: tuple[Scalar, ...], parts: list[str]) -> str:
     """NULL divided by zero is NULL, not an error."""
-    if name == "/" and type_.is_decimal:
-        raise _refused("the scale of a quotient of decimals", "cast one side to DOUBLE")
     dividend, divisor = parts
     if not _value(args[1]) and _value(args[0]) is None:
         divisor = f"CASE WHEN {dividend} IS NULL THEN {literal(None, args[1].type)} ELSE {divisor} END"
-    return plain_call(name, [dividend, divisor])
+    if name != "/" or not type_.is_decimal:
+        return plain_call(name, [dividend, divisor])
+    text = quotient(type_, args[0].type, args[1].type, dividend, divisor)
+    if text is None:
+        raise _refused(f"{args[0].type} / {args[1].type}", "cast to fewer digits after the point")
+    return text
 
 
 def _decimal(name: str, type_: Type, left: Type, right: Type, text: str) -> str:
@@ -141,11 +145,11 @@ def _decimal(name: str, type_: Type, left: Type, right: Type, text: str) -> str:
     else:
         scale = max(left.scale, right.scale)
         digits = max(left.precision - left.scale, right.precision - right.scale) + scale + 1
-    if digits <= _MAX_DIGITS:
+    if digits <= MAX_PRECISION:
         return text
-    if scale > _KEPT_SCALE:
+    if scale >= MAX_PRECISION:
         raise _refused(f"{left} {name} {right}, which may need {digits} digits,", "cast to fewer digits")
-    return f"CAST(CAST({text} AS DECIMAL({_MAX_DIGITS - 1},{scale})) AS {type_})"
+    return held(text, scale, type_)
 
 
 def _like(pattern: Scalar, parts: list[str]) -> str | None:

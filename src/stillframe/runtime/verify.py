@@ -30,6 +30,7 @@ from stillframe.engine import (
     consolidated_sql,
     engine_errors,
     identifier,
+    misread_by_sail,
     repeated_sql,
     select_sql,
     stage,
@@ -177,11 +178,15 @@ class Verifier:
                 with engine_errors():
                     return self._compared(view.name, state, recomputation.query(view), state)
             except StillframeError as error:
-                if error.code != EngineError.code or self.engine().kind != "sail":
+                if error.code != EngineError.code:
                     raise
+                cannot = error
             recomputation = _Recomputation(self, definitions, vector, columns, tables, folder, plans=True)
-            with engine_errors():
-                return self._compared(view.name, state, recomputation.query(view), state)
+            try:
+                with engine_errors():
+                    return self._compared(view.name, state, recomputation.query(view), state)
+            except EngineError:
+                raise cannot from None
         finally:
             self.lake.discard(folder)
 
@@ -301,7 +306,7 @@ class _Recomputation:
         *,
         plans: bool = False,
     ) -> None:
-        """`plans`: all by our own plans, where Sail cannot run a text that Spark could."""
+        """`plans`: all by our own plans, where an engine cannot run a text."""
         self._plans = plans
         self._verifier = verifier
         self._columns = columns
@@ -314,7 +319,8 @@ class _Recomputation:
     def query(self, view: View) -> str:
         """SQL for the rows the view should have, under internal names, one count each."""
         engine = self._verifier.engine()
-        if self._plans or (engine.kind == "sail" and _MISTAKEN_BY_SAIL.search(view.text.select)):
+        mistaken = _MISTAKEN_BY_SAIL.search(view.text.select) or misread_by_sail(view.whole)
+        if self._plans or (engine.kind == "sail" and mistaken):
             return self._compiled(view)
         if any(isinstance(node, Window) and node.has_ties for node in walk(view.whole)):
             return self._compiled(view)
