@@ -120,9 +120,9 @@ def _semi(plan: Semi, leaf: Leaf, writer: ScalarWriter) -> str:
 
 
 _AGGREGATES = {
-    "count_distinct": "COUNT(DISTINCT {})",
-    "bool_and": "BOOL_AND({})",
-    "bool_or": "BOOL_OR({})",
+    "count_distinct": "COUNT(DISTINCT {0}){1}",
+    "bool_and": "BOOL_AND({0}){1}",
+    "bool_or": "BOOL_OR({0}){1}",
 }
 
 
@@ -140,15 +140,15 @@ def _aggregate(plan: Aggregate, leaf: Leaf, writer: ScalarWriter) -> str:
         taken = None if measure.arg is None else measure.arg.type
         text = aggregate_sql(measure.function, taken, writer)
         argument = "*" if measure.arg is None else internal_name(next(arguments))
-        shown.append(f"CAST({text.format(argument)} AS {measure.type})")
+        shown.append(f"CAST({text.format(argument, '')} AS {measure.type})")
     columns = [f"{text} AS {internal_name(i)}" for i, text in enumerate(shown)]
     grouped = f" GROUP BY {', '.join(shown[: len(plan.keys)])}" if plan.keys else ""
     return f"SELECT {', '.join([*columns, f'CAST(1 AS BIGINT) AS {COUNT}'])} FROM ({rows}){grouped}"
 
 
 def aggregate_sql(function: str, taken: Type | None, writer: ScalarWriter) -> str:
-    """The text around an aggregate's argument."""
-    text = _AGGREGATES.get(function, f"{function.upper()}({{}})")
+    """The text around an aggregate's argument and, behind every call in it, the window it is over."""
+    text = _AGGREGATES.get(function, f"{function.upper()}({{0}}){{1}}")
     return (sail_aggregate(function, taken) if writer.sail else None) or text
 
 
@@ -196,7 +196,8 @@ def _windowed(function: Windowed, writer: ScalarWriter, over: str) -> str:
     if function.function not in WINDOW_AGGREGATES:
         return f"{function.function.upper()}({', '.join(args)}) {over}"
     taken = function.args[0].type if args else None
-    return f"{aggregate_sql(function.function, taken, writer).format(args[0] if args else '*')} {over}"
+    text = aggregate_sql(function.function, taken, writer)
+    return text.format(args[0] if args else "*", f" {over}")
 
 
 def _span(function: Windowed) -> str:

@@ -83,19 +83,20 @@ def _unit(scale: int) -> str:
     return f"0.{'1'.rjust(scale, '0')}" if scale else "1"
 
 
-def total(taken: Type, argument: str = "{0}") -> str | None:
-    """The text of SUM: of many digits, what they are above and below the last ten is summed apart."""
+def total(taken: Type) -> str | None:
+    """The text of SUM around {0}, its argument, over the window {1}: of many digits, what they are above and
+    below the last ten is summed apart."""
     if taken.precision + _ADDED_DIGITS <= MAX_PRECISION:
-        return f"SUM({argument})"
+        return "SUM({0}){1}"
     if taken.scale + _ADDED_DIGITS > MAX_PRECISION:
         return None
     scale = taken.scale
     ten = _ADDED_DIGITS
     unit = _scaled_power(ten, scale)
     shrink = f"CAST('{_unit(ten)}' AS DECIMAL({ten},{ten}))"
-    above = f"CAST((({argument} - {argument} % {unit}) * {shrink}) AS DECIMAL({MAX_PRECISION - ten},{scale}))"
+    above = f"CAST((({{0}} - {{0}} % {unit}) * {shrink}) AS DECIMAL({MAX_PRECISION - ten},{scale}))"
     power = f"CAST('1{'0' * ten}' AS DECIMAL({ten + 1},0))"
-    added = f"(SUM({above}) * {power} + SUM({argument} % {unit}))"
+    added = f"(SUM({above}){{1}} * {power} + SUM({{0}} % {unit}){{1}})"
     return held(added, scale, decimal(MAX_PRECISION, scale))
 
 
@@ -105,9 +106,9 @@ def _scaled_power(digits: int, scale: int) -> str:
     return f"CAST('{text}' AS DECIMAL({MAX_PRECISION},{scale}))"
 
 
-def average(taken: Type, result: Type, argument: str = "{0}") -> str | None:
-    added = total(taken, argument)
+def average(taken: Type, result: Type) -> str | None:
+    added = total(taken)
     sums = decimal(min(MAX_PRECISION, taken.precision + _ADDED_DIGITS), taken.scale)
     if added is None:
         return None
-    return quotient(result, sums, _COUNT, added, f"nullif(CAST(COUNT({argument}) AS {_COUNT}), 0)")
+    return quotient(result, sums, _COUNT, added, f"nullif(CAST(COUNT({{0}}){{1}} AS {_COUNT}), 0)")

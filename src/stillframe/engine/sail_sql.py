@@ -59,11 +59,11 @@ def _refused(what: str, hint: str) -> EngineRefused:
 
 
 def sail_aggregate(function: str, taken: Type | None) -> str | None:
-    """The text of an aggregate around its argument, where the plain one will not do."""
+    """The text of an aggregate of {0} over the window {1}, where the plain one will not do."""
     if taken is None or function not in ("sum", "avg"):
         return None
     if function == "sum" and taken.is_integer:
-        return "SUM(CAST({} AS DECIMAL(38,0)))"  # which is cast back; of BIGINT it would wrap
+        return "SUM(CAST({0} AS DECIMAL(38,0))){1}"  # which is cast back; of BIGINT it would wrap
     if not taken.is_decimal:
         return None
     text = total(taken) if function == "sum" else average(taken, AGGREGATIONS["avg"].result(taken))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from stillframe.algebra import Call, Measure, Plan
+from stillframe.algebra import Call, Measure, Plan, Windowed
 from stillframe.algebra.types import MAX_PRECISION
 
 
@@ -21,7 +21,7 @@ def _misread(node: Any) -> bool:
             return node.type.is_decimal
         case Call("+" | "-" | "*"):  # digits after the point may have given way, or the sum of two wraps
             return node.type.is_decimal and node.type.precision == MAX_PRECISION
-        case Measure(_, "avg", arg):
+        case Measure(_, "avg", arg) | Windowed(_, "avg", (arg,)):
             return arg is not None and arg.type.is_decimal
     return False
 
