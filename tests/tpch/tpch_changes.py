@@ -76,7 +76,9 @@ class Changes:
                 )
             )
             lines += own
-        self._together([_insert("orders", row) for row in orders], [_insert("lineitem", row) for row in lines])
+        self._together(
+            [_insert("orders", row) for row in orders], [_insert("lineitem", row) for row in lines]
+        )
 
     def _line(
         self, order: int, i: int, ordered: date, parts: list[Any], offers: dict[int, list[int]]

@@ -52,6 +52,8 @@ class Sources:
         for source, tables in HOMES.items():
             con = self._connect(source)
             cursor = con.cursor()
+            if source == "lite":
+                cursor.execute("PRAGMA journal_mode=WAL")
             for table in tables:
                 cursor.execute(ddl(table))
             cursor.execute("BEGIN")

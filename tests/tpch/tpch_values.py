@@ -52,7 +52,10 @@ _NEVER: Usual = lambda random: None  # noqa: E731
 VALUES: dict[str, tuple[Sequence[Any] | str, Usual]] = {
     "l_partkey": ("part", _NEVER),
     "l_suppkey": ("supplier", _NEVER),
-    "l_quantity": ([Decimal(n) for n in (1, 2, 10, 15, 23, 24, 25, 280)], lambda r: Decimal(r.randrange(1, 51))),
+    "l_quantity": (
+        [Decimal(n) for n in (1, 2, 10, 15, 23, 24, 25, 280)],
+        lambda r: Decimal(r.randrange(1, 51)),
+    ),
     "l_extendedprice": _money(90_000, 10_000_000, "1000.00"),
     "l_discount": _money(0, 10, "0.05", "0.06", "0.07"),
     "l_tax": _money(0, 8, "0.04"),
