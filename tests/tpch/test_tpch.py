@@ -1,5 +1,5 @@
-"""TPC-H: its 22 queries as views over tables in PostgreSQL, MariaDB and SQLite. After each frame of its refresh
-functions and of random changes, every view equals what DuckDB makes of its text over the sources' own rows.
+"""TPC-H: its 22 queries as views over tables in PostgreSQL, MariaDB and SQLite. After each frame of its
+refresh functions and of random changes, every view equals what DuckDB makes of its text over their rows.
 
 STILLFRAME_SEED replays a campaign.
 """

@@ -1,5 +1,6 @@
-"""Changes of the benchmark's tables, in transactions at their databases: the benchmark's two refresh functions,
-and random inserts, updates and deletes of every table.
+"""Changes of the benchmark's tables, in transactions at their databases: its two refresh functions, and
+random inserts, updates and deletes of every table.
+
 
 Random values are drawn half from what the queries ask for, so that rows come into views and leave them.
 """
@@ -168,8 +169,8 @@ class Changes:
         return [(f"DELETE FROM {table} WHERE {_this(table)}", self._any_key(table))]
 
     def _copy(self, table: str) -> list[Statement]:
-        """A row like another but for its key; in place of any that has this key. Names of suppliers stay unique:
-        an order by name then has no ties."""
+        """A row like another but for its key; in place of any that has this key. Suppliers' names
+        stay unique: an order by name then has no ties."""
         row = self._any_row(table)
         last = KEYS[table][-1]
         row[last] += self.random.choice((1, 7, 1000))

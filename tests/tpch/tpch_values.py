@@ -34,7 +34,7 @@ def any_date(random: Random, first: date = START, last: date = END) -> date:
 
 
 def _one_of(values: Sequence[Any]) -> tuple[Sequence[Any], Usual]:
-    return values, lambda random: random.choice(values)
+    return tuple(values), lambda random: random.choice(values)
 
 
 def _money(least: int, most: int, *asked: str) -> tuple[Sequence[Decimal], Usual]:
