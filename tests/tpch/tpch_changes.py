@@ -1,7 +1,6 @@
 """Changes of the benchmark's tables, in transactions at their databases: its two refresh functions, and
 random inserts, updates and deletes of every table.
 
-
 Random values are drawn half from what the queries ask for, so that rows come into views and leave them.
 """
 
