@@ -13,6 +13,7 @@ from itertools import count
 from random import Random
 from typing import Any
 
+from tpch_aims import AIMED, AIMS, Aim
 from tpch_oracle import Oracle
 from tpch_sources import Sources, Statement
 from tpch_tables import COLUMNS, HOME, KEYS
@@ -52,6 +53,8 @@ class Changes:
             for _ in range(1 if table in FEW else rounds):
                 self.anything(table)
         self.move_lines()
+        for aim in AIMS:
+            self.take(aim)
 
     def insert_new_orders(self) -> None:
         """RF1: orders with keys from the gaps, and their lines."""
@@ -133,16 +136,35 @@ class Changes:
             statements += self.random.choice(how)(table)
         self.sources.write(HOME[table], statements)
 
-    def _any_row(self, table: str) -> dict[str, Any]:
+    def take(self, aim: Aim) -> None:
+        """A row that some view nearly shows, or shows."""
+        row = self._any_row(aim.table, aim.where)
+        if row is not None:
+            sets = ", ".join(f"{name} = %s" for name in aim.values)
+            text = f"UPDATE {aim.table} SET {sets} WHERE {_this(aim.table)}"
+            key = [row[name] for name in KEYS[aim.table]]
+            self.sources.write(HOME[aim.table], [(text, [*aim.values.values(), *key])])
+
+    def _any_row(self, table: str, where: str = "") -> dict[str, Any] | None:
         names = [column.name for column in COLUMNS[table]]
-        stored = f"{HOME[table]}.{table}"
+        stored = f"{HOME[table]}.{table}" + (f" WHERE {where}" if where else "")
         (rows,) = self.oracle.con.execute(f"SELECT count(*) FROM {stored}").fetchall()[0]
+        if not rows:
+            return None
         order, skipped = ", ".join(KEYS[table]), self.random.randrange(rows)
         query = f"SELECT {', '.join(names)} FROM {stored} ORDER BY {order} LIMIT 1 OFFSET {skipped}"
         return dict(zip(names, self.oracle.con.execute(query).fetchall()[0], strict=True))
 
+    def _some_row(self, table: str) -> dict[str, Any]:
+        """Half of them near a view."""
+        aimed = AIMED.get(table)
+        near = self._any_row(table, self.random.choice(aimed)) if aimed and self.random.randrange(2) else None
+        row = near or self._any_row(table)
+        assert row is not None, f"no row is left in {table}"
+        return row
+
     def _any_key(self, table: str) -> list[Any]:
-        row = self._any_row(table)
+        row = self._some_row(table)
         return [row[name] for name in KEYS[table]]
 
     def _update(self, table: str) -> list[Statement]:
@@ -170,7 +192,7 @@ class Changes:
     def _copy(self, table: str) -> list[Statement]:
         """A row like another but for its key; in place of any that has this key. Suppliers' names
         stay unique: an order by name then has no ties."""
-        row = self._any_row(table)
+        row = self._some_row(table)
         last = KEYS[table][-1]
         row[last] += self.random.choice((1, 7, 1000))
         if table == "supplier":
@@ -179,7 +201,7 @@ class Changes:
 
     def _again(self, table: str) -> list[Statement]:
         """A row that goes and comes back as it was when last looked at."""
-        return _delete_and_insert(table, self._any_row(table))
+        return _delete_and_insert(table, self._some_row(table))
 
 
 def _this(table: str) -> str:
