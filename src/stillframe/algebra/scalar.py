@@ -6,7 +6,7 @@ Build calls with `call`, which inserts the casts Spark's ANSI mode would and ref
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -197,7 +197,39 @@ def shift(scalar: Scalar, by: int) -> Scalar:
 
 
 def conjuncts(predicate: Scalar) -> tuple[Scalar, ...]:
-    """The parts of an AND, flat."""
-    if isinstance(predicate, Call) and predicate.function == "and":
-        return tuple(part for arg in predicate.args for part in conjuncts(arg))
+    """The parts of an AND, flat. What every side of an OR asks for is a part of its own, so that joins see
+    it: (a ∧ b) ∨ (a ∧ c) is a ∧ (b ∨ c), and a ∨ (a ∧ b) is a, with NULLs too. Only what never raises is
+    taken out: b and c may guard a."""
+    match predicate:
+        case Call("and", args):
+            return tuple(part for arg in args for part in conjuncts(arg))
+        case Call("or"):
+            sides = [conjuncts(side) for side in _disjuncts(predicate)]
+            common = tuple(part for part in sides[0] if _simple(part) and all(part in s for s in sides[1:]))
+            if common:
+                rest = [[part for part in side if part not in common] for side in sides]
+                return common if not all(rest) else (*common, joined("or", [joined("and", s) for s in rest]))
     return (predicate,)
+
+
+def _simple(predicate: Scalar) -> bool:
+    """A comparison of columns and literals."""
+    return (
+        isinstance(predicate, Call)
+        and predicate.function in ("=", "<=>", "<>", "<", "<=", ">", ">=")
+        and all(isinstance(arg, Ref | Literal) for arg in predicate.args)
+    )
+
+
+def _disjuncts(predicate: Scalar) -> tuple[Scalar, ...]:
+    if isinstance(predicate, Call) and predicate.function == "or":
+        return tuple(part for arg in predicate.args for part in _disjuncts(arg))
+    return (predicate,)
+
+
+def joined(function: str, parts: Sequence[Scalar]) -> Scalar:
+    """AND or OR of any number of parts, as a tree that is no deeper than it must be."""
+    if len(parts) == 1:
+        return parts[0]
+    middle = len(parts) // 2
+    return Call(function, (joined(function, parts[:middle]), joined(function, parts[middle:])))
