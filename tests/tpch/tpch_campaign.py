@@ -44,7 +44,7 @@ class Campaign:
         self.oracle = Oracle()
         self.changes = Changes(self.sources, self.oracle, Random(self.seed), self.scale)
         for view, path in TEXTS.items():
-            text = path.read_text(encoding="utf-8").replace(FRACTION, f"{float(FRACTION) / self.scale:.6f}")
+            text = path.read_text(encoding="utf-8").replace(FRACTION, f"{float(FRACTION) / self.scale:.4g}")
             self.texts[view] = text
             self.selects[view] = re.split(r"CREATE MATERIALIZED VIEW \w+ AS\n", text)[1].rstrip().rstrip(";")
 
