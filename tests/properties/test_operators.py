@@ -86,7 +86,8 @@ TEXTS = {
     " (SELECT avg(i.amount) FROM a.orders i WHERE i.town = o.town)",
     "how_many": "SELECT p.id, (SELECT count(*) FROM a.orders o WHERE o.customer = p.id) AS n,"
     " (SELECT max(o.amount) + p.id FROM a.orders o WHERE o.customer < p.id) AS most FROM b.people p",
-    "looked_up": "SELECT o.id, (SELECT p.name FROM b.people p WHERE p.id = o.customer) AS name FROM a.orders o",
+    "looked_up": "SELECT o.id, (SELECT p.name FROM b.people p WHERE p.id = o.customer) AS name"
+    " FROM a.orders o",
     "either_way": "SELECT p.id FROM b.people p WHERE p.name = 'ann' OR EXISTS"
     " (SELECT 1 FROM a.orders o WHERE o.customer = p.id AND o.amount > 4)",
     "in_or_not": "SELECT o.id, o.town IN (SELECT p.town FROM b.people p WHERE p.id <> o.customer) AS known"
@@ -114,11 +115,12 @@ TEXTS = {
     " ORDER BY o.amount, o.id) AS rn FROM a.orders o JOIN b.people p ON p.id = o.customer) t WHERE rn = 1",
     "top": "SELECT id, amount FROM a.orders ORDER BY amount DESC NULLS LAST, id LIMIT 3",
     "next_page": "SELECT id, town FROM a.orders ORDER BY town, id LIMIT 2 OFFSET 2",
-    "top_groups": "SELECT town, sum(amount) AS total FROM a.orders GROUP BY town ORDER BY 2 DESC, town LIMIT 2",
+    "top_groups": "SELECT town, sum(amount) AS total FROM a.orders GROUP BY town"
+    " ORDER BY 2 DESC, town LIMIT 2",
     "top_union": "SELECT town FROM a.orders UNION SELECT town FROM b.people ORDER BY town LIMIT 3",
     "top_distinct": "SELECT DISTINCT amount FROM a.orders ORDER BY amount DESC LIMIT 2",
-    "shares": "SELECT town, sum(amount) AS total, rank() OVER (PARTITION BY count(*) ORDER BY sum(amount)) AS r,"
-    " sum(count(*)) OVER (PARTITION BY sum(amount) > 5) AS n FROM a.orders GROUP BY town",
+    "shares": "SELECT town, sum(amount) AS total, rank() OVER (PARTITION BY count(*) ORDER BY sum(amount))"
+    " AS r, sum(count(*)) OVER (PARTITION BY sum(amount) > 5) AS n FROM a.orders GROUP BY town",
     "ordered": "SELECT id FROM a.orders ORDER BY amount",
     "latest": "SELECT p.id, t.id AS last FROM b.people p LEFT JOIN (SELECT id, customer FROM a.orders"
     " QUALIFY row_number() OVER (PARTITION BY customer ORDER BY id DESC) = 1) t ON t.customer = p.id",
