@@ -13,12 +13,14 @@ from stillframe.algebra import (
     Aggregate,
     Bag,
     Call,
+    Cast,
     Column,
     Filter,
     Join,
     Literal,
     Measure,
     Moment,
+    Ordering,
     Output,
     Plan,
     Ref,
@@ -28,20 +30,27 @@ from stillframe.algebra import (
     Semi,
     Times,
     UnionAll,
+    Window,
+    Windowed,
     evaluate,
     normalize,
 )
-from stillframe.algebra.types import BIGINT, INT
+from stillframe.algebra.types import BIGINT, INT, decimal
+from stillframe.algebra.windows import SO_FAR
 from stillframe.change import (
+    CHANGED,
     TOUCHED,
     Keywise,
     at,
+    brought_forward,
     change_of,
+    goes_on,
     in_touched,
     keyed_inputs,
     over,
     shown_keys,
     split,
+    touched_groups,
     touched_keys,
 )
 from stillframe.sql.query import set_operation
@@ -49,9 +58,11 @@ from stillframe.sql.query import set_operation
 PAIR = Schema((Column("k", INT), Column("x", INT)))
 R, S = Scan("a.r", PAIR), Scan("a.s", PAIR)
 K, X = Ref(0, INT, "k"), Ref(1, INT, "x")
-SUMS = tuple(Measure(f, f, X) for f in ("count", "count_distinct", "sum", "avg", "min", "max"))
+INVERTIBLE = tuple(Measure(f, f, X) for f in ("count", "sum", "avg", "min", "max"))
+SUMS = (*INVERTIBLE, Measure("d", "count_distinct", X))
 MATCH = (Call("=", (K, Ref(2, INT))),)
 LESS = (*MATCH, Call("<", (X, Ref(3, INT))))
+CENTS = Cast(X, decimal(6, 2))
 POSITIVE = Call(">", (X, Literal(0, INT)))
 PLANS: dict[str, Plan] = {
     "sums": Aggregate(R, (Output("k", K),), (Measure("n", "count"), *SUMS)),
@@ -59,6 +70,19 @@ PLANS: dict[str, Plan] = {
     "count alone": Aggregate(R, (), (Measure("n", "count"),)),
     "distinct": Aggregate(R, (Output("k", K),)),
     "expression": Aggregate(R, (Output("k", Call("+", (K, X))),), (Measure("n", "count"),)),
+    "brought forward": Aggregate(R, (Output("k", K),), INVERTIBLE),
+    "brought forward, one group": Aggregate(R, (), INVERTIBLE),
+    "truths": Aggregate(
+        R, (Output("k", K),), (Measure("a", "bool_and", POSITIVE), Measure("o", "bool_or", POSITIVE))
+    ),
+    "exact": Aggregate(R, (Output("k", K),), (Measure("s", "sum", CENTS), Measure("a", "avg", CENTS))),
+    "brought forward, of a join": Aggregate(Join((R, S), MATCH), (Output("k", Ref(3, INT)),), INVERTIBLE),
+    "window": Window(R, (K,), (Ordering(X),), (Windowed("r", "rank"), Windowed("s", "sum", (X,), SO_FAR))),
+    "places": Window(
+        R, (K,), (Ordering(X, True, True),), (Windowed("r", "row_number"), Windowed("l", "lag", (X,)))
+    ),
+    "first two": Window(R, (K,), (Ordering(X),), (), 2),
+    "first three of all": Window(R, (), (Ordering(X), Ordering(K)), (), 3),
     "of a join": Aggregate(Join((R, S), MATCH), (Output("k", Ref(3, INT)),), SUMS),
     "of a union": Aggregate(UnionAll((R, Filter(S, POSITIVE))), (Output("k", K),), SUMS),
     "semi": Semi(R, S, MATCH),
@@ -97,10 +121,12 @@ class Session:
     then: dict[str, Bag]
     now: dict[str, Bag]
     touched: Bag = field(default_factory=Bag)
+    changed: Bag = field(default_factory=Bag)
+    read_again: int = 0
 
     def contents(self, scan: Scan) -> Bag:
-        if scan.relation == TOUCHED:
-            return self.touched
+        if scan.relation in (TOUCHED, CHANGED):
+            return self.touched if scan.relation == TOUCHED else self.changed
         if scan.at is Moment.CHANGE:
             return self.now[scan.relation] - self.then[scan.relation]
         return (self.then if scan.at is Moment.BEFORE else self.now)[scan.relation]
@@ -125,7 +151,31 @@ class Session:
         change = change_of(plan, frozenset(self.now))
         return evaluate(change, self.contents) if change is not None else Bag()
 
+    def _from_own_state(self, called: str, plan: Aggregate, restrict: Restrict) -> Bag:
+        """Without the relations, but for groups of which something is unknown."""
+        (looked_at,) = keyed_inputs(plan)
+        change = looked_at.change(frozenset(self.now))
+        self.changed = evaluate(change, self.contents) if change is not None else Bag()
+        if not self.changed:
+            return Bag()
+        former = Scan(called, plan.schema, Moment.BEFORE)
+        groups = evaluate(brought_forward(plan, former), self.contents)
+        then = evaluate(touched_groups(plan, former), self.contents)
+        known = Bag((row[:-1], n) for row, n in groups.items() if not row[-1])
+        self.touched = Bag.of({row[: len(plan.keys)] for row in groups if row[-1]})
+        if not self.touched:
+            return known - then
+        self.read_again += len(self.touched)
+        null = {i for i in range(len(plan.keys)) if any(row[i] is None for row in self.touched)}
+        source = at(plan.input, Moment.AFTER, frozenset(self.now))
+        found = restrict(source, looked_at.keys, touched_keys(plan), null)
+        rows = found[0] if len(found) == 1 else UnionAll(found)
+        return evaluate(over(plan, (rows,)), self.contents) + known - then
+
     def _keywise(self, called: str, plan: Keywise, restrict: Restrict) -> Bag:
+        if goes_on(plan):
+            assert isinstance(plan, Aggregate)
+            return self._from_own_state(called, plan, restrict)
         changed, width = frozenset(self.now), len(shown_keys(plan))
         changes = [each.change(changed) for each in keyed_inputs(plan)]
         found = [evaluate(change, self.contents) for change in changes if change is not None]

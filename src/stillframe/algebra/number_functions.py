@@ -77,6 +77,12 @@ def _divide_signature(types: Types) -> tuple[Types, Type]:
     return ((DOUBLE, DOUBLE), DOUBLE) if result.is_integer else (taken, result)
 
 
+def _mean_signature(types: Types) -> tuple[Types, Type]:
+    """A sum of DECIMAL(p + 10, s) by a count is the average of DECIMAL(p, s): it has four digits more."""
+    total, _ = types
+    return (total, BIGINT), decimal(total.precision - 6, total.scale + 4)
+
+
 def _add(type_: Type, a: Any, b: Any) -> Any:
     return _fit(EXACT.add(a, b) if type_.is_decimal else a + b, type_)
 
@@ -158,6 +164,7 @@ NUMBER_FUNCTIONS: dict[str, Function] = {
     "*": Function(_arithmetic(_product_type), _multiply, arithmetic=True),
     "/": Function(_divide_signature, _divide, arithmetic=True),
     "%": Function(_arithmetic(_remainder_type), _remainder, arithmetic=True),
+    "mean": Function(_mean_signature, _divide, arithmetic=True),
     "div": Function(takes(BIGINT, BIGINT, returns=BIGINT), lambda a, b: in_range(_truncated(a, b), BIGINT)),
     "negative": Function(_same_number, _negative, arithmetic=True),
     "abs": Function(

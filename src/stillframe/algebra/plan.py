@@ -16,7 +16,7 @@ from functools import cached_property
 from stillframe.algebra.aggregates import AGGREGATIONS
 from stillframe.algebra.bag import Row
 from stillframe.algebra.keys import keys_of_join, keys_of_projection
-from stillframe.algebra.scalar import Literal, Ref, Scalar, refs
+from stillframe.algebra.scalar import Cast, Literal, Ref, Scalar, refs
 from stillframe.algebra.schema import Column, Schema
 from stillframe.algebra.types import BIGINT, BOOLEAN, Type
 from stillframe.algebra.windows import Ordering, Windowed
@@ -414,6 +414,8 @@ def _check_predicate(predicate: Scalar, schema: Schema) -> None:
 def is_nullable(scalar: Scalar, schema: Schema) -> bool:
     if isinstance(scalar, Ref):
         return schema[scalar.position].nullable
+    if isinstance(scalar, Cast):
+        return is_nullable(scalar.arg, schema)  # what cannot be cast is an error
     return not isinstance(scalar, Literal) or scalar.value is None
 
 

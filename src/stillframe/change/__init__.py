@@ -3,6 +3,13 @@
 from stillframe.change.columns import columns_read, merged
 from stillframe.change.derive import change_of
 from stillframe.change.fetches import Fetch, Link, body, driver, fetches, join_order
+from stillframe.change.invertible import (
+    CHANGED,
+    brought_forward,
+    changed_rows,
+    goes_on,
+    touched_groups,
+)
 from stillframe.change.keywise import (
     TOUCHED,
     Keywise,
@@ -17,16 +24,20 @@ from stillframe.change.parts import split
 from stillframe.change.states import at
 
 __all__ = [
+    "CHANGED",
     "TOUCHED",
     "Fetch",
     "Keywise",
     "Link",
     "at",
     "body",
+    "brought_forward",
     "change_of",
+    "changed_rows",
     "columns_read",
     "driver",
     "fetches",
+    "goes_on",
     "in_touched",
     "join_order",
     "keyed_inputs",
@@ -35,5 +46,6 @@ __all__ = [
     "shown_keys",
     "split",
     "terms",
+    "touched_groups",
     "touched_keys",
 ]

@@ -25,6 +25,7 @@ from stillframe.algebra import (
     Window,
     normalize,
 )
+from stillframe.change.invertible import stored
 
 
 def split(plan: Plan, name: str) -> tuple[dict[str, Plan], Plan]:
@@ -38,6 +39,16 @@ def _part(plan: Plan, name: str, parts: dict[str, Plan]) -> Scan:
     called = next((known for known, other in parts.items() if other == plan), f"{name}~{len(parts) + 1}")
     parts[called] = plan
     return Scan(called, plan.schema)
+
+
+def _groups(plan: Aggregate, name: str, parts: dict[str, Plan]) -> Plan:
+    """Groups are kept with all that is needed to bring them forward, where they can be."""
+    found = stored(plan)
+    if found is None:
+        return _part(plan, name, parts)
+    kept, shown = found
+    named = zip(plan.schema.names, shown, strict=True)
+    return Project(_part(kept, name, parts), tuple(Output(n, scalar) for n, scalar in named))
 
 
 def _storable(plan: Plan) -> Plan:
@@ -76,7 +87,7 @@ def _factor(plan: Plan, name: str, parts: dict[str, Plan]) -> Plan:
 def _left(plan: Plan, name: str, parts: dict[str, Plan]) -> Plan:
     match plan:
         case Aggregate(source, keys, measures):
-            return _part(Aggregate(normalize(_left(source, name, parts)), keys, measures), name, parts)
+            return _groups(Aggregate(normalize(_left(source, name, parts)), keys, measures), name, parts)
         case Semi(left, right, conditions, anti):
             here, there = (normalize(_left(side, name, parts)) for side in (left, right))
             return _part(Semi(here, there, conditions, anti), name, parts)

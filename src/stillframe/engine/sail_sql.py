@@ -44,6 +44,7 @@ _RAISING = {
     "floor",
     "like",
     "only",
+    "mean",
     *SHIFTS,
 }
 

@@ -15,8 +15,9 @@ from datetime import date, datetime
 from stillframe.algebra import Call, Case, Cast, EvaluationError, Literal, Ref, Scalar, Type
 from stillframe.algebra.casts import cast_value
 from stillframe.algebra.functions import MANY_ROWS
-from stillframe.algebra.types import BOOLEAN, DATE, TIMESTAMP
+from stillframe.algebra.types import BOOLEAN, DATE, TIMESTAMP, decimal
 from stillframe.engine.reading_sql import readable
+from stillframe.engine.sail_decimals import quotient
 from stillframe.engine.sail_sql import fallible, guarded, sail_call, sail_cast, sail_shift
 from stillframe.engine.words import SHIFTS, literal, plain_call, raising
 
@@ -99,6 +100,8 @@ class ScalarWriter:
         if name == "only":
             rows, value = parts
             return f"CASE WHEN {rows} > 1 THEN {raising(type_, MANY_ROWS)} ELSE {value} END"
+        if name == "mean":
+            return self._mean(type_, args[0].type, *parts)
         if self.sail:
             written = sail_call(name, type_, args, parts)
             if written is not None:
@@ -108,6 +111,18 @@ class ScalarWriter:
             first, last = (literal(end, type_) for end in _ENDS[type_])
             return f"CASE WHEN NOT ({day} BETWEEN {first} AND {last}) THEN {raising(type_)} ELSE {day} END"
         return plain_call(name, parts)
+
+    def _mean(self, type_: Type, taken: Type, total: str, count: str) -> str:
+        """Rounded once: what the count divides without rest, and the quotient of the rest, which is below
+        one and has digits enough."""
+        count = f"nullif(CAST({count} AS DECIMAL(20,0)), CAST(0 AS DECIMAL(20,0)))"
+        if self.sail:
+            text = quotient(type_, taken, decimal(20, 0), total, count)
+            assert text is not None
+            return text
+        rest = f"({total} % {count})"
+        parts = (f"CAST(({part} / {count}) AS {type_})" for part in (f"({total} - {rest})", rest))
+        return f"CAST(({' + '.join(parts)}) AS {type_})"
 
 
 def _links(name: str, scalar: Scalar) -> Iterator[Scalar]:

@@ -6,22 +6,44 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from stillframe.algebra import Moment, Negate, Plan, Scalar, Scan, UnionAll
+import pyarrow.compute as pc
+
+from stillframe.algebra import (
+    Aggregate,
+    Filter,
+    Moment,
+    Negate,
+    Output,
+    Plan,
+    Project,
+    Ref,
+    Scan,
+    UnionAll,
+    call,
+)
 from stillframe.algebra.arrow import COUNT, internal_name
+from stillframe.algebra.types import BOOLEAN
 from stillframe.change import (
+    CHANGED,
     TOUCHED,
     Keywise,
     at,
+    brought_forward,
+    changed_rows,
+    goes_on,
     in_touched,
     keyed_inputs,
     over,
     shown_keys,
     terms,
+    touched_groups,
     touched_keys,
 )
 from stillframe.engine import Engine, Staged, canonical_sql, consolidated_sql, select_sql, staged_query
 from stillframe.lake.frame import ViewState
 from stillframe.runtime.reads import Binder, Upstream
+
+_GROUPS = "#groups"
 
 
 @dataclass(frozen=True)
@@ -45,35 +67,70 @@ class Compiler:
         self, name: str, plan: Keywise, former: ViewState, changed: frozenset[str], folder: Path
     ) -> str | None:
         """The groups that a change touched as they are now, less as they were published; None where none
-        was. Their keys are left in `folder`."""
-        touched = self._touched(plan, changed, folder)
-        if touched is None:
-            return None
-        self.binder.staged[TOUCHED] = touched
+        was. What was computed on the way is left in `folder`."""
         self.binder.upstream[name] = Upstream(former, former, None, changed=False)
-        scan, null = touched_keys(plan), touched.with_null()
-
-        def bound(rows: Plan, keys: tuple[Scalar, ...]) -> Plan:
-            return self._bound(in_touched(rows, keys, scan, null))
-
-        now = tuple(bound(at(each.plan, Moment.AFTER, changed), each.keys) for each in keyed_inputs(plan))
-        then = bound(Scan(name, former.schema), shown_keys(plan))
-        return self._sql(UnionAll((over(plan, now), Negate(then))))
-
-    def _touched(self, plan: Keywise, changed: frozenset[str], folder: Path) -> Staged | None:
-        """The keys of what has a net count, each once."""
+        if isinstance(plan, Aggregate) and goes_on(plan):
+            return self._from_own_state(plan, Scan(name, former.schema), changed, folder)
+        queries = self._net_changes(plan, changed)
         types = [key.type for key in shown_keys(plan)]
         columns = ", ".join([*(internal_name(i) for i in range(len(types))), f"CAST(1 AS BIGINT) AS {COUNT}"])
-        found = []
+        found = " UNION ALL ".join(f"SELECT {columns} FROM ({query})" for query in queries)
+        if not found:
+            return None
+        touched = staged_query(self.engine, f"SELECT DISTINCT * FROM ({found})", types, folder)
+        if not touched.rows:
+            return None
+        now, null = self._read_again(plan, touched, changed)
+        then = self._bound(in_touched(Scan(name, former.schema), shown_keys(plan), touched_keys(plan), null))
+        return self._sql(UnionAll((now, Negate(then))))
+
+    def _net_changes(self, plan: Keywise, changed: frozenset[str]) -> list[str]:
+        """For each input that changes, the net change of the keys and of all that is looked at."""
+        queries = []
         for each in keyed_inputs(plan):
             change = terms(each.change(changed))
             if change:
                 seen = [scalar.type for scalar in (*each.keys, *each.read)]
                 rows = canonical_sql(self.query(change), seen)
-                net = consolidated_sql(rows, len(seen), one_task=self.binder.tables.one_task)
-                found.append(f"SELECT {columns} FROM ({net})")
-        if not found:
+                queries.append(consolidated_sql(rows, len(seen), one_task=self.binder.tables.one_task))
+        return queries
+
+    def _read_again(
+        self, plan: Keywise, touched: Staged, changed: frozenset[str]
+    ) -> tuple[Plan, frozenset[int]]:
+        """Touched groups, from the inputs' rows as they are now; and which of their keys may be NULL."""
+        self.binder.staged[TOUCHED] = touched
+        scan, null = touched_keys(plan), touched.with_null()
+        inputs = tuple(
+            self._bound(in_touched(at(each.plan, Moment.AFTER, changed), each.keys, scan, null))
+            for each in keyed_inputs(plan)
+        )
+        return over(plan, inputs), null
+
+    def _from_own_state(
+        self, plan: Aggregate, former: Scan, changed: frozenset[str], folder: Path
+    ) -> str | None:
+        """Groups brought forward; those of which something is unknown then are read again."""
+        queries = self._net_changes(plan, changed)
+        if not queries:
             return None
-        query = f"SELECT DISTINCT * FROM ({' UNION ALL '.join(found)})"
-        touched = staged_query(self.engine, query, types, folder)
-        return touched if touched.rows else None
+        seen = changed_rows(plan).schema.types
+        self.binder.staged[CHANGED] = staged_query(self.engine, queries[0], seen, folder / "changed")
+        if not self.binder.staged[CHANGED].rows:
+            return None
+        groups, then = brought_forward(plan, former), Negate(touched_groups(plan, former))
+        width = len(plan.schema)
+        shown = tuple(Output(c.name, Ref(i, c.type)) for i, c in enumerate(plan.schema))
+        if not any(measure.function in ("min", "max") for measure in plan.measures):
+            return self._sql(self._bound((Project(groups, shown), then)))
+        computed = staged_query(self.engine, self.query((groups,)), groups.schema.types, folder / "groups")
+        self.binder.staged[_GROUPS] = computed
+        found, unknown = Scan(_GROUPS, groups.schema, Moment.CHANGE), Ref(width, BOOLEAN)
+        known: Plan = Project(Filter(found, call("not", unknown)), shown)
+        if not pc.any(computed.distinct(width)).as_py():
+            return self._sql(self._bound((known, then)))
+        keys = Project(Filter(found, unknown), shown[: len(plan.keys)])
+        types = [key.scalar.type for key in plan.keys]
+        touched = staged_query(self.engine, self.query((keys,)), types, folder / "unknown")
+        now, _ = self._read_again(plan, touched, changed)
+        return self._sql(UnionAll((now, self._bound((known, then)))))
