@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from stillframe.algebra.functions import FUNCTIONS
 from stillframe.algebra.plan import (
     Aggregate,
     Filter,
@@ -20,9 +21,11 @@ from stillframe.algebra.plan import (
     Semi,
     Times,
     UnionAll,
+    Values,
     Window,
 )
-from stillframe.algebra.scalar import Ref, Scalar, conjuncts, map_refs, shift
+from stillframe.algebra.scalar import Call, Cast, Literal, Ref, Scalar, conjuncts, map_refs, shift
+from stillframe.algebra.schema import Schema
 
 
 def normalize(plan: Plan) -> Plan:
@@ -49,6 +52,41 @@ def _parts(plan: Plan) -> tuple[Plan, ...]:
     return plan.inputs if isinstance(plan, UnionAll) else (plan,)
 
 
+def _filtered(union: UnionAll, conditions: tuple[Scalar, ...]) -> Plan:
+    """The conditions in every branch; a branch of which one is never true is gone, as is the one of an outer
+    join's rows without partner where a condition asks for its columns."""
+    branches: list[Plan] = []
+    for branch in union.inputs:
+        block = _block(branch)
+        seen = tuple(block.through(condition) for condition in conditions)
+        if not any(map(never_true, seen)):
+            added = tuple(part for condition in seen for part in conjuncts(condition))
+            whole = _Block(block.inputs, block.conditions + added, block.outputs)
+            branches += _parts(whole.to_plan(branch))
+    if not branches:
+        return Values(Schema(union.schema.columns), ())
+    return branches[0] if len(branches) == 1 else UnionAll(tuple(branches))
+
+
+def never_true(condition: Scalar) -> bool:
+    """Whether a condition is false or unknown, whatever the row."""
+    if isinstance(condition, Call) and condition.function in ("and", "or"):
+        return (any if condition.function == "and" else all)(map(never_true, condition.args))
+    return is_null(condition) or (isinstance(condition, Literal) and condition.value is not True)
+
+
+def is_null(scalar: Scalar) -> bool:
+    """Whether a scalar is NULL, whatever the row, by the laws of functions that take no NULL."""
+    match scalar:
+        case Literal(value):
+            return value is None
+        case Cast(arg):
+            return is_null(arg)
+        case Call(function, args):
+            return FUNCTIONS[function].strict and any(map(is_null, args))
+    return False
+
+
 @dataclass(frozen=True)
 class _Block:
     """σ_conditions(inputs side by side), seen through `outputs`."""
@@ -64,6 +102,11 @@ class _Block:
         body: Plan
         if len(self.inputs) > 1:
             body = Join(self.inputs, self.conditions)
+        elif isinstance(self.inputs[0], UnionAll) and self.conditions:
+            body = _filtered(self.inputs[0], self.conditions)
+            if not isinstance(body, UnionAll):
+                block = _block(body)
+                return replace(block, outputs=tuple(map(block.through, self.outputs))).to_plan(like)
         else:
             body = self.inputs[0]
             for condition in self.conditions:
