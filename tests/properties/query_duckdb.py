@@ -18,7 +18,7 @@ Contents = Mapping[str, list[tuple[Any, ...]]]
 
 
 class Duck:
-    def __init__(self, tables: Sequence[Table], views: Sequence[QueryView] = ()) -> None:
+    def __init__(self, tables: Sequence[Table]) -> None:
         self.tables = tables
         self.db = duckdb.connect(config={"threads": 1})
         self.db.execute("SET default_null_order = 'nulls_first_on_asc_last_on_desc'")  # as in Spark
@@ -27,14 +27,14 @@ class Duck:
         for table in tables:
             columns = ", ".join(f"{c.name} {KINDS[c.kind].type}" for c in table.columns)
             self.db.execute(f"CREATE TABLE {table.full_name} ({columns})")
-        for view in views:
-            self.define(view)
 
-    def define(self, view: QueryView) -> None:
-        self.db.execute(f"CREATE OR REPLACE VIEW {view.name} AS {view.query.sql(DUCKDB)}")
+    def compute(self, view: QueryView) -> Rows:
+        """What a view holds; it stays, for the views that read it."""
+        self.db.execute(f"CREATE OR REPLACE TABLE {view.name} AS {view.query.sql(DUCKDB)}")
+        return self.rows(f"SELECT * FROM {view.name}")
 
     def forget(self, view: QueryView) -> None:
-        self.db.execute(f"DROP VIEW {view.name}")
+        self.db.execute(f"DROP TABLE {view.name}")
 
     def load(self, contents: Contents) -> None:
         for table in self.tables:
@@ -45,9 +45,6 @@ class Duck:
 
     def rows(self, sql: str) -> Rows:
         return Counter(self.db.execute(sql).fetchall())
-
-    def content(self, view: str) -> Rows:
-        return self.rows(f"SELECT * FROM {view}")
 
     def close(self) -> None:
         self.db.close()

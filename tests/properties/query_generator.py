@@ -10,7 +10,7 @@ from random import Random
 from property_cases import Column, Table, Transaction
 from query_cases import QueryCase, QueryView
 from query_coverage import KEYED, KEYLESS, operators, probes
-from query_duckdb import Duck, Rows, states
+from query_duckdb import Duck, states
 from query_expressions import (
     COMPARED,
     KINDS,
@@ -90,10 +90,7 @@ class Trials:
                 break
         else:
             return False
-        contents: list[Rows] = []
-        for duck in self.ducks:
-            duck.define(view)
-            contents.append(duck.content(view.name))
+        contents = [duck.compute(view) for duck in self.ducks]
         changes = any(rows != contents[0] for rows in contents[1:])
         small = max(rows.total() for rows in contents) <= LARGE
         if small and (changes or rng.random() < DULL):

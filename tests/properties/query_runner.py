@@ -9,10 +9,13 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import pyarrow as pa
 from property_cases import Transaction
 from query_cases import QueryCase, QueryView
 from query_coverage import Coverage
-from query_duckdb import Duck, Rows, contents_at
+from query_duckdb import Contents, Duck, Rows, contents_at
+from query_engine import EngineTexts
+from query_text import relations
 
 from stillframe.engine import Engine
 from stillframe.runtime import Warehouse, load_project
@@ -41,7 +44,7 @@ class Found:
     said: dict[str, str] = field(default_factory=dict)  # and its message
     wrong: list[Wrong] = field(default_factory=list)
     modes: Counter[str] = field(default_factory=Counter)
-    verified: Counter[str] = field(default_factory=Counter)
+    asked: Counter[str] = field(default_factory=Counter)
 
 
 class QueryRunner:
@@ -67,7 +70,7 @@ class QueryRunner:
             self._define(warehouse)
             if self.coverage is not None:
                 self.coverage.begin(self.case.views)
-            duck = Duck(self.case.tables, self.case.views)
+            duck = Duck(self.case.tables)
             try:
                 for number, transactions in enumerate((self.case.start, *self.case.frames)):
                     self._frame(warehouse, duck, number, transactions)
@@ -121,7 +124,9 @@ class QueryRunner:
         for transaction in transactions:
             self._write(transaction)
         result = warehouse.maintain()
-        duck.load(contents_at(self.root, self.case.tables))
+        contents = contents_at(self.root, self.case.tables)
+        duck.load(contents)
+        expected = {view.name: duck.compute(view) for view in self.case.views}
         if self.coverage is not None:
             updated = any("UPDATE" in each for t in transactions for each in t.statements)
             self.coverage.look(self.case.views, duck, updated=updated)
@@ -137,29 +142,39 @@ class QueryRunner:
                     )
                 if number and self.strict and outcome.mode not in ("incremental", "unchanged"):
                     raise NotMaintained(f"{outcome.mode} {outcome.reason}")
-                self._compare(warehouse, duck, view)
+                self._compare(warehouse, view, expected[view.name])
             except Exception as error:
                 self.found.wrong.append(Wrong(view.name, number, error))
         if number in self.verify and not self.found.wrong:
-            self._verify(warehouse, number)
+            self._ask_engine(warehouse, number, contents)
 
-    def _compare(self, warehouse: Warehouse, duck: Duck, view: QueryView) -> None:
-        table = warehouse.arrow(view.name)
-        got: Rows = Counter(zip(*(column.to_pylist() for column in table.columns), strict=True))
-        expected = duck.content(view.name)
+    def _compare(self, warehouse: Warehouse, view: QueryView, expected: Rows) -> None:
+        got = rows_of(warehouse.arrow(view.name))
         if got != expected:
             raise WrongRows(difference(got, expected, "DuckDB"))
 
-    def _verify(self, warehouse: Warehouse, number: int) -> None:
-        for name, said in warehouse.verify_all().items():
-            self.found.verified["ok" if said.ok else "error" if said.error else "drift"] += 1
-            if said.error is not None:
-                error = f"the engine on the text: {said.error} {said.error.detail}"
-                self.found.wrong.append(Wrong(name, number, NotMaintained(error)))
-            elif not said.ok:
-                self.found.wrong.append(
-                    Wrong(name, number, WrongRows(f"the engine on the text: {said.sample}"))
-                )
+    def _ask_engine(self, warehouse: Warehouse, number: int, contents: Contents) -> None:
+        texts = EngineTexts(self.case, self.engine, self.root / "texts")
+        read = frozenset(name for view in self.case.views for name in relations(view.query))
+        try:
+            texts.load(contents)
+            for view in self.case.views:
+                table = warehouse.arrow(view.name)
+                if view.name in read:
+                    texts.show(view, table)
+                try:
+                    expected = texts.rows(view)
+                    if expected is not None and rows_of(table) != expected:
+                        raise WrongRows(difference(rows_of(table), expected, "the engine on the text"))
+                except Exception as error:
+                    self.found.wrong.append(Wrong(view.name, number, error))
+        finally:
+            self.found.asked.update(texts.counts)
+            texts.close()
+
+
+def rows_of(table: pa.Table) -> Rows:
+    return Counter(zip(*(column.to_pylist() for column in table.columns), strict=True))
 
 
 def difference(got: Rows, expected: Rows, by: str) -> str:
