@@ -331,6 +331,35 @@ def test_dates(function: str, values: tuple[Any, ...], expected: Any) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("function", "values", "expected"),
+    [
+        ("lpad", ("ab", 5, "xyz"), "xyzab"), ("rpad", ("ab", 6, "xyz"), "abxyzx"),
+        ("lpad", ("ab", 1, "x"), "a"),
+        ("rpad", ("ab", -1, "x"), ""), ("lpad", ("ab", 9, ""), "ab"),
+        ("concat_ws", ("-", "a", None, "b"), "a-b"),
+        ("concat_ws", (None, "a"), None), ("split_part", ("a,b,c", ",", -1), "c"),
+        ("split_part", ("a,b", ",", 3), ""), ("split_part", ("a", "a", 2), ""),
+        ("split_part", ("a", "", 0), RAISES),
+        ("translate", ("abcab", "aba", "x"), "xcx"), ("repeat", ("ab", -1), ""),
+        ("reverse", ("日本x",), "x本日"),
+        ("instr", ("banana", "an"), 2), ("instr", ("", ""), 1), ("instr", ("a", "b"), 0),
+        ("startswith", ("abc", ""), True), ("endswith", ("abc", "bc"), True),
+        ("contains", ("abc", "ac"), False),
+        ("greatest", (1, None, 3), 3), ("least", ("b", "B", "é"), "B"), ("greatest", (None, None), None),
+        ("make_date", (2024, 2, 29), date(2024, 2, 29)), ("make_date", (2023, 2, 29), RAISES),
+        ("make_date", (10000, 1, 1), RAISES), ("last_day", (date(2024, 2, 1),), date(2024, 2, 29)),
+        ("dayofweek", (date(2024, 3, 3),), 1), ("dayofyear", (date(2024, 12, 31),), 366),
+        ("weekofyear", (date(2021, 1, 3),), 53), ("sign", (-2.5,), -1.0), ("sqrt", (-1.0,), NAN),
+    ],
+)  # fmt: skip
+def test_other_functions(function: str, values: tuple[Any, ...], expected: Any) -> None:
+    kinds = {str: STRING, int: INT, float: DOUBLE, date: DATE}
+    found = next((kinds[type(value)] for value in values if value is not None), INT)
+    given = ((value, found if value is None else kinds[type(value)]) for value in values)
+    assert same(apply(function, *given), expected)
+
+
 def test_timestamps_keep_their_time_of_day() -> None:
     def shifted(unit: str, moment: datetime, by: int) -> Any:
         return apply(f"timestamp_add_{unit}", (moment, TIMESTAMP), (by, INT if unit == "months" else BIGINT))

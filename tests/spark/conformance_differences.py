@@ -12,8 +12,10 @@ from typing import Any
 from conformance_bench import RAISES
 from conformance_world import FINE, HUGE, LONG, MONEY, NINES, TIE
 
-from stillframe.algebra import Ref, Scalar, Type, call, case, cast
+from stillframe.algebra import Literal, Ref, Scalar, Type, call, case, cast
 from stillframe.algebra.types import BIGINT, BOOLEAN, DATE, DOUBLE, INT, STRING, TIMESTAMP, TINYINT
+from stillframe.sql.functions import BUILDERS
+from stillframe.sql.truncation import trunc, weekday
 
 TODAY = object()  # a moment of the day the query runs
 
@@ -179,6 +181,25 @@ DIFFERENCES = (
         _C,
     ),
     Difference(_LIKE, "c0 LIKE c1", _call("like", STRING, STRING), (("ab", "a\\b"),), RAISES, True, _C),
+    Difference("weekdays", "weekday(c0)", weekday(Ref(0, DATE)), ((date(1969, 12, 28),),), 6, -1, _C),
+    Difference(
+        "truncation",
+        "trunc(c0, 'MM')",
+        trunc(Ref(0, DATE), Literal("MM", STRING)),
+        ((date(1582, 10, 10),),),
+        date(1582, 10, 1),
+        RAISES,
+        _C,
+    ),
+    Difference(
+        "left, right",
+        "right(c0, c1)",
+        BUILDERS["right"](Ref(0, STRING), Ref(1, INT)),
+        (("hello", -2),),
+        "",
+        "llo",
+        _C,
+    ),
     Difference(
         _TYPE,
         "typeof(datediff(c0, c1))",

@@ -219,6 +219,7 @@ DECIMALS = (MONEY, FINE, LONG, HUGE)
 NUMBERS = (*INTEGERS, *DECIMALS, DOUBLE)
 MIXED = [(INT, BIGINT), (BIGINT, MONEY), (MONEY, FINE), (LONG, MONEY), (BIGINT, DOUBLE), (DOUBLE, MONEY)]
 ARITHMETIC = ("+", "-", "*", "/", "%")
+EXTREMES = ("greatest", "least")
 COMPARISONS = ("=", "<>", "<", "<=", ">", ">=", "<=>")
 
 
@@ -275,14 +276,19 @@ def groups() -> Iterator[Group]:
         yield _alone(type_)
         pair = (type_, type_)
         yield _group(
-            f"two {type_}", pair, (*ARITHMETIC, "div", *COMPARISONS, "coalesce", "concat", "and", "or")
+            f"two {type_}",
+            pair,
+            (*ARITHMETIC, "div", *COMPARISONS, "coalesce", "concat", "and", "or", *EXTREMES),
         )
     for left, right in MIXED:
-        yield _group(f"{left} with {right}", (left, right), (*ARITHMETIC, *COMPARISONS, "coalesce"))
+        yield _group(
+            f"{left} with {right}", (left, right), (*ARITHMETIC, *COMPARISONS, "coalesce", *EXTREMES)
+        )
     yield from _quotients()
     yield from _texts()
     yield from _read_texts()
     yield from _dates()
+    yield _only()
     yield _literals()
     yield _choices()
 
@@ -318,6 +324,8 @@ def _of_digits(type_: Type) -> list[Any]:
 
 
 _ONE = ("negative", "abs", "floor", "ceil", "isnull", "isnotnull", "not", "upper", "lower", "length")
+_ONE += ("dayofyear", "dayofweek", "weekofyear", "last_day", "sign", "sqrt", "reverse")
+_ONE += ("md5", "sha1", "sha224", "sha256", "sha384", "sha512")
 _ONE += ("trim", "ltrim", "rtrim", "year", "quarter", "month", "day", "hour", "minute", "second")
 
 
@@ -347,9 +355,32 @@ def _texts() -> Iterator[Group]:
     some = ["", "abc", "日本語", "😀x", None]
     lengths = [-1, 0, 1, 2, 2147483647, None]
     yield Group("substring", (STRING, INT, INT), tuple(product(some, places, lengths)), substring)
+    tests = ("instr", "startswith", "endswith", "contains", "concat_ws")
+    searched = ["", "a", "b", "aB", "日", "x", "é", "\\c", None]
+    yield Group(
+        "searches", (STRING, STRING), tuple(product(texts, searched)), tuple(_calls(tests, (STRING, STRING)))
+    )
+    some += [" a a", "aXXbXX", "X"]
+    counts = [-2147483648, -2, -1, 0, 1, 2, 5, None]
+    pads = tuple(product(some, counts, ["", "x", "日y", None]))
+    yield Group("padding", (STRING, INT, STRING), pads, tuple(_pads()))
+    cuts = tuple(product(some, ["", " ", "XX", "X", None], [*counts, 2147483647]))
+    splits = (("split_part", call("split_part", *_args(STRING, STRING, INT))),)
+    yield Group("split_part", (STRING, STRING, INT), cuts, splits)
+    repeats = tuple(product(some, counts))
+    yield Group("repeat", (STRING, INT), repeats, tuple(_calls(("repeat",), (STRING, INT))))
     parts = ["", "a", "ab", "\\", "'", "日", None]
     replace = (("replace", call("replace", *_args(STRING, STRING, STRING))),)
+    replace += (
+        ("translate", call("translate", *_args(STRING, STRING, STRING))),
+        ("concat_ws of three", call("concat_ws", *_args(STRING, STRING, STRING))),
+    )
     yield Group("replace", (STRING, STRING, STRING), tuple(product(texts, parts, parts)), replace)
+
+
+def _pads() -> Iterator[tuple[str, Scalar]]:
+    for name in ("lpad", "rpad"):
+        yield name, call(name, *_args(STRING, INT, STRING))
 
 
 def _dates() -> Iterator[Group]:
@@ -368,11 +399,21 @@ def _dates() -> Iterator[Group]:
     micros += [9223372036854775807, -9223372036854775808, None]
     by_micros = tuple(_calls(("timestamp_add_micros",), (TIMESTAMP, BIGINT)))
     yield Group("micros of moments", (TIMESTAMP, BIGINT), tuple(product(moments, micros)), by_micros)
+    fields = tuple(
+        product([-1, 0, 1, 2023, 2024, 9999, 10000, None], [0, 2, 12, 13], [0, 1, 29, 31, 32, None])
+    )
+    yield Group("make_date", (INT, INT, INT), fields, tuple(_calls(("make_date",), (INT, INT, INT))))
     yield _group("days between", (DATE, DATE), ("datediff",))
     yield _group("dates with timestamps", (DATE, TIMESTAMP), (*COMPARISONS, "datediff"))
     parts = ("year", "quarter", "month", "day")
     rows = tuple((text,) for text in ("2024-02-29", "0001-01-01", "9999-12-31", None))
     yield Group("parts of text", (STRING,), rows, tuple(_calls(parts, (STRING,))))
+
+
+def _only() -> Group:
+    scalar = call("only", *_args(BIGINT, INT))
+    rows = tuple(product([0, 1, 2, None], [7, None]))
+    return Group("only", (BIGINT, INT), rows, (("only", scalar),))
 
 
 def _literals() -> Group:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ from stillframe.algebra.types import (
     decimal,
 )
 from stillframe.sql import Names, resolve
+from stillframe.sql.functions import BUILDERS
 
 COLUMNS = {
     **dict.fromkeys(("k", "i", "j"), INT),
@@ -45,3 +47,9 @@ PINNED = (Path(__file__).parent / "types.txt").read_text(encoding="utf-8").split
 def test_result_type(line: str) -> None:
     expression, _, expected = line.rpartition(" => ")
     assert str(resolve(f"SELECT {expression} AS v FROM t", CATALOG).schema[0].type) == expected
+
+
+def test_the_page_of_functions_names_every_function() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "functions.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`([a-z_0-9]+)`", page.partition("Narrower")[0]))
+    assert named == {*BUILDERS, "trim", "substring", "substr"}

@@ -65,6 +65,24 @@ def _date_and_int(types: Types) -> tuple[Types, Type]:
     return (DATE, INT), DATE
 
 
+def _last_day(day: date) -> date:
+    return day.replace(day=monthrange(day.year, day.month)[1])
+
+
+def _made(year: int, month: int, day: int) -> date:
+    try:
+        return date(year, month, day)
+    except (ValueError, OverflowError):
+        raise EvaluationError(f"there is no day {day} of month {month} of the year {year}") from None
+
+
+def _date_to_date(types: Types) -> tuple[Types, Type]:
+    arity(types, 1)
+    if types[0] not in (DATE, TIMESTAMP, STRING, VOID):
+        raise TypeMismatch(f"takes a date, not {types[0]}")
+    return (DATE,), DATE
+
+
 def _dates(types: Types) -> tuple[Types, Type]:
     arity(types, 2)
     if any(t not in (DATE, TIMESTAMP, STRING, VOID) for t in types):
@@ -77,6 +95,11 @@ DATE_FUNCTIONS: dict[str, Function] = {
     "quarter": _day_part(lambda d: (d.month + 2) // 3),
     "month": _day_part(lambda d: d.month),
     "day": _day_part(lambda d: d.day),
+    "dayofyear": _day_part(lambda d: d.timetuple().tm_yday),
+    "dayofweek": _day_part(lambda d: d.isoweekday() % 7 + 1),
+    "weekofyear": _day_part(lambda d: d.isocalendar()[1]),
+    "last_day": Function(_date_to_date, _last_day),
+    "make_date": Function(takes(INT, INT, INT, returns=DATE), _made),
     "hour": _time_part(lambda t: t.hour),
     "minute": _time_part(lambda t: t.minute),
     "second": _time_part(lambda t: t.second),

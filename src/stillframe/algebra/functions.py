@@ -24,10 +24,11 @@ from stillframe.algebra.signatures import (
     takes,
     to_decimal,
 )
-from stillframe.algebra.text_functions import TEXT_FUNCTIONS, like_pattern
+from stillframe.algebra.text_functions import DIGESTS, TEXT_FUNCTIONS, like_pattern
 from stillframe.algebra.types import BIGINT, BOOLEAN, Type, common_type
 
 __all__ = [
+    "DIGESTS",
     "EXACT",
     "FUNCTIONS",
     "MANY_ROWS",
@@ -71,6 +72,25 @@ def _any_one(types: Types) -> tuple[Types, Type]:
     return types, BOOLEAN
 
 
+def _extreme(types: Types) -> tuple[Types, Type]:
+    if len(types) < 2:
+        raise TypeMismatch("takes at least two arguments")
+    return meeting(types)
+
+
+def _order(value: Any) -> tuple[int, Any]:
+    """As `_rank`, text by its bytes."""
+    return (0, value.encode()) if isinstance(value, str) else _rank(value)
+
+
+def _greatest(*values: Any) -> Any:
+    return max((value for value in values if value is not None), key=_order, default=None)
+
+
+def _least(*values: Any) -> Any:
+    return min((value for value in values if value is not None), key=_order, default=None)
+
+
 def _only(types: Types) -> tuple[Types, Type]:
     arity(types, 2)
     return (BIGINT, types[1]), types[1]
@@ -106,6 +126,8 @@ FUNCTIONS: dict[str, Function] = {
     "isnull": Function(_any_one, lambda a: a is None, strict=False),
     "isnotnull": Function(_any_one, lambda a: a is not None, strict=False),
     "coalesce": Function(meeting, lambda *a: next((v for v in a if v is not None), None), strict=False),
+    "greatest": Function(_extreme, _greatest, strict=False),
+    "least": Function(_extreme, _least, strict=False),
     "only": Function(_only, _only_value, strict=False),
 }
 

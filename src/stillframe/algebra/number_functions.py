@@ -158,6 +158,14 @@ def _whole(type_: Type, value: Any, rounding: Callable[[Any], int]) -> Any:
     return Decimal(whole) if type_.is_decimal else in_range(whole, type_)
 
 
+def _sign(value: float) -> float:
+    return value if value == 0 or math.isnan(value) else math.copysign(1.0, value)
+
+
+def _sqrt(value: float) -> float:
+    return math.sqrt(value) if value >= 0 else math.nan
+
+
 NUMBER_FUNCTIONS: dict[str, Function] = {
     "+": Function(_arithmetic(_sum_type), _add, arithmetic=True),
     "-": Function(_arithmetic(_sum_type), _subtract, arithmetic=True),
@@ -172,4 +180,6 @@ NUMBER_FUNCTIONS: dict[str, Function] = {
     ),
     "floor": Function(_whole_number, _floor, arithmetic=True),
     "ceil": Function(_whole_number, _ceil, arithmetic=True),
+    "sign": Function(takes(DOUBLE, returns=DOUBLE), _sign),
+    "sqrt": Function(takes(DOUBLE, returns=DOUBLE), _sqrt),
 }

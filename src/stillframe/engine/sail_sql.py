@@ -45,6 +45,7 @@ _RAISING = {
     "like",
     "only",
     "mean",
+    "split_part",
     *SHIFTS,
 }
 
@@ -122,6 +123,9 @@ def sail_call(name: str, type_: Type, args: tuple[Scalar, ...], parts: list[str]
         case "coalesce" if len(set(parts)) < len(parts):  # Sail loses itself where one comes twice
             distinct = list(dict.fromkeys(parts))
             return plain_call(name, distinct) if len(distinct) > 1 else distinct[0]
+        case "lpad" | "rpad" | "repeat" if (_value(args[1]) or -1) < 0:  # far below nothing, Sail panics
+            counted = f"CASE WHEN {parts[1]} < 0 THEN {literal(0, args[1].type)} ELSE {parts[1]} END"
+            return plain_call(name, [parts[0], counted, *parts[2:]])
         case "datediff":
             return f"CAST({plain_call(name, parts)} AS {type_})"
     return None

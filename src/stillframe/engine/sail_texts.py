@@ -3,6 +3,7 @@ other digits, or another value, where Spark has the value that the compiled plan
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from typing import Any
@@ -10,9 +11,14 @@ from typing import Any
 from stillframe.algebra import Call, Measure, Plan, Windowed
 from stillframe.algebra.types import MAX_PRECISION
 
+# Days before 1970 have no weekday there, a negative count of characters counts from the other end, and what
+# is truncated must be near the present.
+_CALLS = re.compile(r"\b(weekday|left|right|trunc|date_trunc)\s*\(", re.IGNORECASE)
 
-def misread_by_sail(plan: Plan) -> bool:
-    return any(_misread(node) for node in _nodes(plan))
+
+def misread_by_sail(text: str, plan: Plan) -> bool:
+    """`plan` is what the text means."""
+    return bool(_CALLS.search(text)) or any(_misread(node) for node in _nodes(plan))
 
 
 def _misread(node: Any) -> bool:

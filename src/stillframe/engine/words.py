@@ -9,7 +9,8 @@ from typing import Any
 from stillframe.algebra import Type
 
 _INFIX = {"+", "-", "*", "/", "%", "=", "<>", "<", "<=", ">", ">=", "<=>", "and", "or", "like", "div"}
-SHIFTS = ("date_add", "date_sub", "add_months", "timestamp_add_months", "timestamp_add_micros")
+# What may leave the years 0001 to 9999.
+SHIFTS = ("date_add", "date_sub", "add_months", "make_date", "timestamp_add_months", "timestamp_add_micros")
 _UNITS = {"timestamp_add_months": "MONTH", "timestamp_add_micros": "MICROSECOND"}
 ONE_TASK = "/*+ COALESCE(1) */ "
 
@@ -26,6 +27,8 @@ def plain_call(name: str, parts: list[str]) -> str:
             return f"(NOT {parts[0]})"
         case "negative":
             return f"(- {parts[0]})"
+        case "sha224" | "sha256" | "sha384" | "sha512":
+            return f"sha2({parts[0]}, {name[3:]})"
         case "timestamp_add_months" | "timestamp_add_micros":
             return f"timestampadd({_UNITS[name]}, {parts[1]}, {parts[0]})"
     return f"{name}({', '.join(parts)})"

@@ -319,13 +319,14 @@ class _Recomputation:
     def query(self, view: View) -> str:
         """SQL for the rows the view should have, under internal names, one count each."""
         engine = self._verifier.engine()
-        mistaken = _MISTAKEN_BY_SAIL.search(view.text.select) or misread_by_sail(view.whole)
+        text = view.text.select
+        mistaken = _MISTAKEN_BY_SAIL.search(text) or misread_by_sail(text, view.whole)
         if self._plans or (engine.kind == "sail" and mistaken):
             return self._compiled(view)
         if any(isinstance(node, Window) and node.has_ties for node in walk(view.whole)):
             return self._compiled(view)
         names = {name: self._table(view, name) for name in relations(view.whole)}
-        text = retarget(view.text.select, {**self._unread(view), **names})
+        text = retarget(text, {**self._unread(view), **names})
         with engine_errors():
             renamed = engine.sql(text).toDF(*(internal_name(i) for i in range(len(view.schema))))
             registered = self._tables.register_frame(renamed)

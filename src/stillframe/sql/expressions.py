@@ -29,7 +29,7 @@ from stillframe.algebra.types import (
 )
 from stillframe.sql.complaints import Complaints, described, refused_column
 from stillframe.sql.dialect import TYPED_LITERAL, UNARY_PLUS, span
-from stillframe.sql.functions import BUILDERS, FIELDS, boolean, if_, ilike, refusal, substring
+from stillframe.sql.functions import BUILDERS, FIELDS, boolean, if_, ilike, locate, refusal, substring
 from stillframe.sql.intervals import HINT, interval, shifted
 from stillframe.sql.literals import hexadecimal, number
 from stillframe.sql.scope import From
@@ -446,6 +446,11 @@ class Expressions:
         parts = [node.args.get(part) for part in ("this", "start", "length")]
         return self._built(node, "substring", substring, [self.scalar(p) for p in parts if p is not None])
 
+    def _position(self, node: exp.Expr) -> Scalar:
+        self.complaints.only(node, "this", "substr")
+        parts = [node.args.get("substr"), node.this]
+        return self._built(node, "position", locate, [self.scalar(p) for p in parts if p is not None])
+
     def _trim(self, node: exp.Expr) -> Scalar:
         self.complaints.only(node, "this", "position", "expression")
         what = node.args.get("expression")
@@ -512,4 +517,5 @@ _HANDLERS: dict[type[exp.Expr], Callable[[Expressions, exp.Expr], Scalar]] = {
     exp.Extract: Expressions._extract,
     exp.Substring: Expressions._substring,
     exp.Trim: Expressions._trim,
+    exp.StrPosition: Expressions._position,
 }

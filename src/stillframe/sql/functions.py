@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable
 
-from stillframe.algebra.functions import TypeMismatch
+from stillframe.algebra.functions import DIGESTS, TypeMismatch
 from stillframe.algebra.scalar import Literal, Scalar, call, case, cast
 from stillframe.algebra.types import (
     BIGINT,
@@ -17,6 +17,7 @@ from stillframe.algebra.types import (
     DATE,
     DOUBLE,
     INT,
+    MAX_PRECISION,
     SMALLINT,
     STRING,
     TIMESTAMP,
@@ -25,6 +26,7 @@ from stillframe.algebra.types import (
     Type,
     decimal,
 )
+from stillframe.sql.truncation import date_trunc, trunc, weekday
 
 Builder = Callable[..., Scalar]
 
@@ -76,6 +78,62 @@ def _left(text: Scalar, length: Scalar) -> Scalar:
     return call("substring", text, Literal(1, INT), length)
 
 
+def _right(text: Scalar, length: Scalar) -> Scalar:
+    nothing = (call("<=", length, Literal(0, INT)), Literal("", STRING))
+    missing = (call("isnull", text), Literal(None, STRING))
+    return case((missing, nothing), call("substring", text, call("negative", length), Literal(LONGEST, INT)))
+
+
+def _padding(function: str) -> Builder:
+    def build(text: Scalar, length: Scalar, pad: Scalar | None = None) -> Scalar:
+        return call(function, text, length, pad if pad is not None else Literal(" ", STRING))
+
+    return build
+
+
+def locate(part: Scalar, text: Scalar) -> Scalar:
+    return call("instr", text, part)
+
+
+def _concat_ws(separator: Scalar, *parts: Scalar) -> Scalar:
+    return call("concat_ws", separator, *parts)
+
+
+def _sha2(text: Scalar, bits: Scalar) -> Scalar:
+    name = DIGESTS.get((bits.value or 256) if isinstance(bits, Literal) and bits.type == INT else -1)
+    if name is None or not isinstance(bits, Literal) or bits.value is None:
+        raise TypeMismatch(f"the bits are a number: 0, {', '.join(map(str, DIGESTS))}")
+    return digest(name)(text)
+
+
+def digest(name: str) -> Builder:
+    def build(text: Scalar) -> Scalar:
+        return call(name, cast(text, BINARY) if text.type == STRING else text)
+
+    return build
+
+
+def _round(value: Scalar, places: Scalar | None = None) -> Scalar:
+    """Half up, which is what a cast does. A whole number has nothing to round."""
+    many = Literal(0, INT) if places is None else places
+    if not isinstance(many, Literal) or many.type != INT or many.value is None or many.value < 0:
+        raise TypeMismatch("the places are a whole number, 0 or more")
+    if value.type.is_integer:
+        return value
+    if not value.type.is_decimal:
+        raise TypeMismatch(f"takes a whole number or a DECIMAL, not {value.type}: cast it first")
+    scale = min(many.value, value.type.scale)
+    whole = value.type.precision - value.type.scale + 1
+    return cast(value, decimal(min(MAX_PRECISION, whole + scale), scale))
+
+
+def _arguments(function: str) -> Builder:
+    def build(*args: Scalar) -> Scalar:
+        return call(function, *args)
+
+    return build
+
+
 def ilike(text: Scalar, pattern: Scalar) -> Scalar:
     return call("like", call("lower", text), call("lower", pattern))
 
@@ -106,7 +164,11 @@ _NAMED: dict[str, tuple[str, int]] = {
     **dict.fromkeys(("date_add", "dateadd"), ("date_add", 2)),
     **{name: (name, 1) for name in ("abs", "floor", "negative", "ltrim", "rtrim", "isnull", "isnotnull")},
     **{name: (name, 1) for name in ("year", "quarter", "month", "hour", "minute", "second")},
-    **{name: (name, 2) for name in ("date_sub", "add_months")},
+    **{name: (name, 1) for name in ("dayofyear", "dayofweek", "weekofyear", "last_day", "reverse", "sqrt")},
+    **dict.fromkeys(("sign", "signum"), ("sign", 1)),
+    **{name: (name, 2) for name in ("date_sub", "add_months", "instr", "repeat")},
+    **{name: (name, 2) for name in ("startswith", "endswith", "contains")},
+    **{name: (name, 3) for name in ("split_part", "translate", "make_date")},
     "mod": ("%", 2),
     "equal_null": ("<=>", 2),
     "like": ("like", 2),
@@ -124,6 +186,24 @@ BUILDERS: dict[str, Builder] = {
     "concat": _concat,
     "replace": _replace,
     "left": _left,
+    "right": _right,
+    "lpad": _padding("lpad"),
+    "rpad": _padding("rpad"),
+    "locate": locate,
+    "position": locate,
+    "concat_ws": _concat_ws,
+    "md5": digest("md5"),
+    **dict.fromkeys(("sha", "sha1"), digest("sha1")),
+    "sha2": _sha2,
+    "round": _round,
+    "greatest": _arguments("greatest"),
+    "least": _arguments("least"),
+    "nullifzero": lambda value: _nullif(value, Literal(0, INT)),
+    "zeroifnull": lambda value: call("coalesce", value, Literal(0, INT)),
+    "weekday": weekday,
+    "trunc": trunc,
+    "date_trunc": date_trunc,
+    "to_date": _cast_to(DATE),
     "ilike": ilike,
     "boolean": _cast_to(BOOLEAN),
     "tinyint": _cast_to(TINYINT),
@@ -144,6 +224,8 @@ FIELDS = {
     **dict.fromkeys(("QUARTER", "QTR"), "quarter"),
     **dict.fromkeys(("MONTH", "MON", "MONS", "MONTHS"), "month"),
     **dict.fromkeys(("DAY", "D", "DAYS"), "day"),
+    **dict.fromkeys(("WEEK", "W", "WEEKS"), "weekofyear"),
+    "DOY": "dayofyear",
     **dict.fromkeys(("HOUR", "H", "HOURS", "HR", "HRS"), "hour"),
     **dict.fromkeys(("MINUTE", "M", "MIN", "MINS", "MINUTES"), "minute"),
 }
