@@ -38,9 +38,12 @@ from stillframe.algebra import (
 from stillframe.algebra.types import BIGINT, INT, decimal
 from stillframe.algebra.windows import SO_FAR
 from stillframe.change import (
+    ARRIVING,
     CHANGED,
     TOUCHED,
+    Keyed,
     Keywise,
+    arriving_keys,
     at,
     brought_forward,
     change_of,
@@ -52,6 +55,7 @@ from stillframe.change import (
     split,
     touched_groups,
     touched_keys,
+    untouched_change,
 )
 from stillframe.sql.query import set_operation
 
@@ -122,11 +126,13 @@ class Session:
     now: dict[str, Bag]
     touched: Bag = field(default_factory=Bag)
     changed: Bag = field(default_factory=Bag)
+    arriving: Bag = field(default_factory=Bag)
     read_again: int = 0
 
     def contents(self, scan: Scan) -> Bag:
-        if scan.relation in (TOUCHED, CHANGED):
-            return self.touched if scan.relation == TOUCHED else self.changed
+        own = {TOUCHED: self.touched, CHANGED: self.changed, ARRIVING: self.arriving}
+        if scan.relation in own:
+            return own[scan.relation]
         if scan.at is Moment.CHANGE:
             return self.now[scan.relation] - self.then[scan.relation]
         return (self.then if scan.at is Moment.BEFORE else self.now)[scan.relation]
@@ -172,10 +178,42 @@ class Session:
         rows = found[0] if len(found) == 1 else UnionAll(found)
         return evaluate(over(plan, (rows,)), self.contents) + known - then
 
+    def _met(self, called: str, plan: Semi, restrict: Restrict) -> Bag:
+        """Rows of the left are read for keys that the right touches only."""
+        changed, width = frozenset(self.now), len(shown_keys(plan))
+        here, there = keyed_inputs(plan)
+
+        def keys(side: Keyed) -> tuple[Bag, set[int]]:
+            change = side.change(changed)
+            found = {row[:width] for row in (evaluate(change, self.contents) if change is not None else ())}
+            return Bag.of(found), {i for i in range(width) if any(row[i] is None for row in found)}
+
+        def within(rows: Plan, on: tuple[Scalar, ...], touched: Scan, null: set[int]) -> Plan:
+            branches = restrict(rows, on, touched, null)
+            return branches[0] if len(branches) == 1 else UnionAll(branches)
+
+        def now(side: Keyed, touched: Scan, null: set[int]) -> Plan:
+            return within(at(side.plan, Moment.AFTER, changed), side.keys, touched, null)
+
+        self.touched, null = keys(there)
+        total, scan = Bag(), touched_keys(plan)
+        if self.touched:
+            new = over(plan, (now(here, scan, null), now(there, scan, null)))
+            old = within(Scan(called, plan.schema, Moment.BEFORE), shown_keys(plan), scan, null)
+            total = evaluate(new, self.contents) - evaluate(old, self.contents)
+        self.arriving, null = keys(here)
+        left = change_of(here.plan, changed)
+        if left is not None and (width or not self.touched):
+            rest = untouched_change(plan, left, scan if self.touched else None)
+            total += evaluate(over(plan, (rest, now(there, arriving_keys(plan), null))), self.contents)
+        return total
+
     def _keywise(self, called: str, plan: Keywise, restrict: Restrict) -> Bag:
         if goes_on(plan):
             assert isinstance(plan, Aggregate)
             return self._from_own_state(called, plan, restrict)
+        if isinstance(plan, Semi):
+            return self._met(called, plan, restrict)
         changed, width = frozenset(self.now), len(shown_keys(plan))
         changes = [each.change(changed) for each in keyed_inputs(plan)]
         found = [evaluate(change, self.contents) for change in changes if change is not None]

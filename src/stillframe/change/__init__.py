@@ -11,24 +11,33 @@ from stillframe.change.invertible import (
     touched_groups,
 )
 from stillframe.change.keywise import (
+    ARRIVING,
     TOUCHED,
+    Keyed,
     Keywise,
+    arriving_keys,
     in_touched,
     keyed_inputs,
     over,
     shown_keys,
     touched_keys,
+    untouched_change,
 )
 from stillframe.change.linear import terms
+from stillframe.change.listing import How, how
 from stillframe.change.parts import split
 from stillframe.change.states import at
 
 __all__ = [
+    "ARRIVING",
     "CHANGED",
     "TOUCHED",
     "Fetch",
+    "How",
+    "Keyed",
     "Keywise",
     "Link",
+    "arriving_keys",
     "at",
     "body",
     "brought_forward",
@@ -38,6 +47,7 @@ __all__ = [
     "driver",
     "fetches",
     "goes_on",
+    "how",
     "in_touched",
     "join_order",
     "keyed_inputs",
@@ -48,4 +58,5 @@ __all__ = [
     "terms",
     "touched_groups",
     "touched_keys",
+    "untouched_change",
 ]

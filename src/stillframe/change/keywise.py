@@ -6,6 +6,11 @@ the keys of the rows in the inputs' changes. Then
 A group whose key is not in T has the same rows before and after, so what f makes of it cancels. f(R, S) is
 what was published before: of the relations only rows of touched groups are read, and only as they are now.
 A row that comes and goes in one change has no net count and touches nothing.
+
+Where f is linear in R for a fixed S, as semi- and anti-joins are, let T be the keys of S's change alone. Then
+    f(R', S') − f(R, S)  =  f(dR − dR ⋉ T, S')  +  f(R' ⋉ T, S' ⋉ T) − f(R, S) ⋉ T
+Of a group that S does not touch, f(·, S) is f(·, S'), and what f makes of the change is the change. Rows of R
+are then read for the keys that S touches only.
 """
 
 from __future__ import annotations
@@ -18,6 +23,7 @@ from stillframe.algebra import (
     Call,
     Column,
     Join,
+    KeyDelete,
     Literal,
     Moment,
     Output,
@@ -29,6 +35,7 @@ from stillframe.algebra import (
     Schema,
     Semi,
     UnionAll,
+    Values,
     Window,
     normalize,
 )
@@ -37,6 +44,7 @@ from stillframe.algebra.types import BOOLEAN
 from stillframe.change.derive import change_of
 
 TOUCHED = "#touched"
+ARRIVING = "#arriving"
 Keywise = Aggregate | Semi | Window
 
 
@@ -104,6 +112,25 @@ def _equated(plan: Semi) -> tuple[tuple[Scalar, ...], tuple[Scalar, ...]]:
                         there.append(shift(right, -width))
                         break
     return tuple(here), tuple(there)
+
+
+def arriving_keys(plan: Semi) -> Scan:
+    """The keys of the rows that come to the left, or leave it."""
+    return replace(touched_keys(plan), relation=ARRIVING)
+
+
+def untouched_change(plan: Semi, change: Plan, touched: Scan | None) -> Plan:
+    """Of the left input's change, the rows whose key the right input's change does not touch."""
+    keys = _equated(plan)[0]
+    if touched is None:
+        return change
+    if not keys:
+        return Values(Schema(change.schema.columns), ())
+    width = len(change.schema)
+    columns = _everything(change)
+    wide = Project(change, tuple(Output(f"w{i}", scalar) for i, scalar in enumerate((*columns, *keys))))
+    kept = KeyDelete(wide, touched, tuple((width + i, i) for i in range(len(keys))))
+    return Project(kept, tuple(Output(c.name, Ref(i, c.type, c.name)) for i, c in enumerate(change.schema)))
 
 
 def touched_keys(plan: Keywise) -> Scan:

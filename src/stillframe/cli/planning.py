@@ -25,10 +25,14 @@ def check(warehouse: Warehouse, options: argparse.Namespace, output: Output) -> 
     reasons = [reason for view in views.values() for reason in view["reasons"]]
     for name, view in views.items():
         if view["ok"]:
-            how = "incrementally" if view["incremental"] else "by recomputing"
+            how = "incrementally" if view["incremental"] else "in part by recomputing"
+            if not any(operator["code"] for operator in view["operators"]) and not view["incremental"]:
+                how = "by recomputing"
             output.text(
                 Text.assemble(("ok       ", "green"), f"{name}  {view['level']}, {view['algorithm']}, {how}")
             )
+        for operator in view["operators"] if view["ok"] else ():
+            output.text(operator_text(operator))
         for reason in view["reasons"]:
             _print_reason(name, reason, output)
     if not views:
@@ -46,6 +50,16 @@ def check(warehouse: Warehouse, options: argparse.Namespace, output: Output) -> 
     if all(reason["away"] for reason in reasons):
         return 1 if reasons or away else 0
     return ProjectError.exit_status
+
+
+def operator_text(operator: Mapping[str, Any]) -> Text:
+    """One line on how an operator is maintained; two where it is not."""
+    style = "dim" if operator["incremental"] else "yellow"
+    place = f"{operator['line']}:{operator['column']}"
+    text = f"         {place:>7} {operator['operator']}: {operator['rule']}, {operator['how']}"
+    if operator["code"]:
+        text += f" ({operator['code']})\n                 hint: {operator['hint']}"
+    return Text(text, style=style)
 
 
 def _source_document(error: StillframeError | None) -> dict[str, Any]:
@@ -132,6 +146,10 @@ def plan_tree(found: Mapping[str, Any]) -> Tree:
         root.add(Text(f"key: {', '.join(found['key'])}"))
     words = {"full": "recomputes it", "incremental": "follows its changes", "unchanged": "has nothing to do"}
     root.add(Text(f"a refresh now {words[found['next']['mode']]} ({found['next']['reason']})"))
+    if found["operators"]:
+        branch = root.add(Text("operators"))
+        for operator in found["operators"]:
+            branch.add(Text(operator_text(operator).plain.strip()))
     if found["protocol"]:
         _add_routes(root, found)
         return root

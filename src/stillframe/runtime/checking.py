@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from stillframe.change import how
 from stillframe.engine import EngineRefused, ScalarWriter, select_sql
 from stillframe.errors import StillframeError
 from stillframe.runtime.definitions import Definitions, View
@@ -36,10 +37,37 @@ def check_views(
             "ok": not reasons,
             "level": view.level if view else None,
             "algorithm": view.algorithm if view else None,
-            "incremental": view is not None and view.policy != "full",
+            "incremental": view is not None and is_incremental(view),
+            "operators": operators(view) if view else [],
             "reasons": [_document(reason, text.origin if text else name, gone) for reason, gone in reasons],
         }
     return found
+
+
+def is_incremental(view: View) -> bool:
+    """Whether nothing of it is computed anew at every change."""
+    return view.policy != "full" and all(how(o.plan).incremental for o in view.operators)
+
+
+def operators(view: View) -> list[dict[str, Any]]:
+    """How each operator of a view's text is maintained."""
+    listed = []
+    for operator in view.operators:
+        found = how(operator.plan)
+        listed.append(
+            {
+                "operator": operator.name,
+                "line": operator.line,
+                "column": operator.column,
+                "text": operator.snippet,
+                "rule": found.rule,
+                "how": found.words,
+                "incremental": found.incremental,
+                "code": found.code or None,
+                "hint": found.hint or None,
+            }
+        )
+    return listed
 
 
 def _against(

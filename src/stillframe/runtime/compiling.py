@@ -18,17 +18,22 @@ from stillframe.algebra import (
     Project,
     Ref,
     Scan,
+    Semi,
     UnionAll,
     call,
 )
 from stillframe.algebra.arrow import COUNT, internal_name
 from stillframe.algebra.types import BOOLEAN
 from stillframe.change import (
+    ARRIVING,
     CHANGED,
     TOUCHED,
+    Keyed,
     Keywise,
+    arriving_keys,
     at,
     brought_forward,
+    change_of,
     changed_rows,
     goes_on,
     in_touched,
@@ -38,6 +43,7 @@ from stillframe.change import (
     terms,
     touched_groups,
     touched_keys,
+    untouched_change,
 )
 from stillframe.engine import Engine, Staged, canonical_sql, consolidated_sql, select_sql, staged_query
 from stillframe.lake.frame import ViewState
@@ -71,29 +77,56 @@ class Compiler:
         self.binder.upstream[name] = Upstream(former, former, None, changed=False)
         if isinstance(plan, Aggregate) and goes_on(plan):
             return self._from_own_state(plan, Scan(name, former.schema), changed, folder)
-        queries = self._net_changes(plan, changed)
-        types = [key.type for key in shown_keys(plan)]
-        columns = ", ".join([*(internal_name(i) for i in range(len(types))), f"CAST(1 AS BIGINT) AS {COUNT}"])
-        found = " UNION ALL ".join(f"SELECT {columns} FROM ({query})" for query in queries)
-        if not found:
-            return None
-        touched = staged_query(self.engine, f"SELECT DISTINCT * FROM ({found})", types, folder)
-        if not touched.rows:
+        if isinstance(plan, Semi):
+            return self._met(plan, Scan(name, former.schema), changed, folder)
+        (looked_at,) = keyed_inputs(plan)
+        touched = self._keys(self._net_change(looked_at, changed), looked_at, folder)
+        if touched is None:
             return None
         now, null = self._read_again(plan, touched, changed)
         then = self._bound(in_touched(Scan(name, former.schema), shown_keys(plan), touched_keys(plan), null))
         return self._sql(UnionAll((now, Negate(then))))
 
-    def _net_changes(self, plan: Keywise, changed: frozenset[str]) -> list[str]:
-        """For each input that changes, the net change of the keys and of all that is looked at."""
-        queries = []
-        for each in keyed_inputs(plan):
-            change = terms(each.change(changed))
-            if change:
-                seen = [scalar.type for scalar in (*each.keys, *each.read)]
-                rows = canonical_sql(self.query(change), seen)
-                queries.append(consolidated_sql(rows, len(seen), one_task=self.binder.tables.one_task))
-        return queries
+    def _met(self, plan: Semi, former: Scan, changed: frozenset[str], folder: Path) -> str | None:
+        """Groups that the right input touches anew; of the others, what the left input's change makes."""
+        here, there = keyed_inputs(plan)
+        touched = self._keys(self._net_change(there, changed), there, folder / "touched")
+        parts: list[Plan] = []
+        if touched is not None:
+            now, null = self._read_again(plan, touched, changed)
+            then = self._bound(in_touched(former, shown_keys(plan), touched_keys(plan), null))
+            parts += [now, Negate(then)]
+        coming = self._keys(self._net_change(here, changed), here, folder / "arriving")
+        if coming is not None and (touched is None or here.keys):
+            self.binder.staged[ARRIVING] = coming
+            left = change_of(here.plan, changed)
+            assert left is not None
+            rows = tuple(
+                untouched_change(plan, term, touched_keys(plan) if touched is not None else None)
+                for term in terms(left)
+            )
+            state = at(there.plan, Moment.AFTER, changed)
+            right = in_touched(state, there.keys, arriving_keys(plan), coming.with_null())
+            parts.append(over(plan, (self._bound(rows), self._bound(right))))
+        return self._sql(UnionAll(tuple(parts))) if parts else None
+
+    def _net_change(self, looked_at: Keyed, changed: frozenset[str]) -> str | None:
+        """The net change of an input's keys and of all else that is looked at."""
+        change = terms(looked_at.change(changed))
+        if not change:
+            return None
+        seen = [scalar.type for scalar in (*looked_at.keys, *looked_at.read)]
+        rows = canonical_sql(self.query(change), seen)
+        return consolidated_sql(rows, len(seen), one_task=self.binder.tables.one_task)
+
+    def _keys(self, change: str | None, looked_at: Keyed, folder: Path) -> Staged | None:
+        """The keys of a net change, each once; None where there is none."""
+        if change is None:
+            return None
+        types = [key.type for key in looked_at.keys]
+        columns = ", ".join([*(internal_name(i) for i in range(len(types))), f"CAST(1 AS BIGINT) AS {COUNT}"])
+        found = staged_query(self.engine, f"SELECT DISTINCT {columns} FROM ({change})", types, folder)
+        return found if found.rows else None
 
     def _read_again(
         self, plan: Keywise, touched: Staged, changed: frozenset[str]
@@ -111,11 +144,12 @@ class Compiler:
         self, plan: Aggregate, former: Scan, changed: frozenset[str], folder: Path
     ) -> str | None:
         """Groups brought forward; those of which something is unknown then are read again."""
-        queries = self._net_changes(plan, changed)
-        if not queries:
+        (looked_at,) = keyed_inputs(plan)
+        change = self._net_change(looked_at, changed)
+        if change is None:
             return None
         seen = changed_rows(plan).schema.types
-        self.binder.staged[CHANGED] = staged_query(self.engine, queries[0], seen, folder / "changed")
+        self.binder.staged[CHANGED] = staged_query(self.engine, change, seen, folder / "changed")
         if not self.binder.staged[CHANGED].rows:
             return None
         groups, then = brought_forward(plan, former), Negate(touched_groups(plan, former))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypeVar
 
 from stillframe.algebra import Plan, Schema, normalize, relations
 from stillframe.algebra.narrow import narrow
@@ -12,7 +13,16 @@ from stillframe.change import split
 from stillframe.errors import ProjectError, StillframeError
 from stillframe.runtime.choosing import DEFAULT_LEVEL, NATIVE, Offer, choose
 from stillframe.sources.base import Relation
-from stillframe.sql import Names, Reason, Refused, ViewText, read_views, resolve, sources_named
+from stillframe.sql import (
+    Names,
+    Operator,
+    Reason,
+    Refused,
+    ViewText,
+    read_views,
+    resolved,
+    sources_named,
+)
 
 
 @dataclass(frozen=True)
@@ -31,6 +41,7 @@ class View:
     why: str = ""
     query: Plan | None = None
     owner: str = ""
+    operators: tuple[Operator, ...] = ()
 
     @property
     def whole(self) -> Plan:
@@ -257,7 +268,8 @@ def _resolve(
     """The view, after the parts it is split into."""
     names = Names(catalog, {name: view.schema for name, view in views.items() if not view.owner})
     try:
-        plan = normalize(narrow(normalize(resolve(text.select, names, text.name))))
+        found, operators = resolved(text.select, names, text.name)
+        plan = normalize(narrow(normalize(found)))
     except Refused as refused:
         raise Refused([_in_file(text, reason) for reason in refused.reasons], refused.view) from None
     parts, rest = split(plan, text.name)
@@ -271,6 +283,9 @@ def _resolve(
         owner = "" if name == text.name else text.name
         own = replace(text, name=name)
         known[name] = View(own, part, reads, upstream, sources, query=None if owner else plan, owner=owner)
+        if not owner:
+            placed = tuple(_in_file(text, operator) for operator in operators)
+            known[name] = replace(known[name], operators=placed)
         made.append(known[name])
     if offers is None:
         return tuple(made)
@@ -285,7 +300,10 @@ def _resolve(
     )
 
 
-def _in_file(text: ViewText, reason: Reason) -> Reason:
+Placed = TypeVar("Placed", Reason, Operator)
+
+
+def _in_file(text: ViewText, found: Placed) -> Placed:
     """A place in the SELECT as a place in the file it stands in."""
-    column = reason.column + (text.select_column - 1 if reason.line == 1 else 0)
-    return replace(reason, line=reason.line + text.select_line - 1, column=column)
+    column = found.column + (text.select_column - 1 if found.line == 1 else 0)
+    return replace(found, line=found.line + text.select_line - 1, column=column)

@@ -27,6 +27,7 @@ from stillframe.change import (
 )
 from stillframe.errors import StillframeError
 from stillframe.lake.frame import ViewState
+from stillframe.runtime.checking import operators
 from stillframe.runtime.choosing import live_protocol, live_view
 from stillframe.runtime.definitions import Definitions, View
 from stillframe.runtime.reads import KEY_LIMIT
@@ -78,6 +79,7 @@ def explain(view: View, situation: Situation, sources: Mapping[str, Source]) -> 
         ],
         "columns": _columns(view.plan),
         "keywise": _keywise(view.plan),
+        "operators": operators(view),
     }
 
 

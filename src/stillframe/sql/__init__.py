@@ -1,8 +1,8 @@
 """SQL text to plans. Nothing outside this package knows the parser."""
 
 from stillframe.sql.catalog import Catalog, Names
-from stillframe.sql.query import resolve
-from stillframe.sql.reasons import Reason, Refused
+from stillframe.sql.query import resolve, resolved
+from stillframe.sql.reasons import Operator, Reason, Refused
 from stillframe.sql.rewrite import sources_named
 from stillframe.sql.statements import OPTIONS, ViewText, parse_views, read_views
 
@@ -10,11 +10,13 @@ __all__ = [
     "OPTIONS",
     "Catalog",
     "Names",
+    "Operator",
     "Reason",
     "Refused",
     "ViewText",
     "parse_views",
     "read_views",
     "resolve",
+    "resolved",
     "sources_named",
 ]

@@ -7,8 +7,9 @@ from typing import NoReturn
 
 from sqlglot import exp
 
+from stillframe.algebra.plan import Plan
 from stillframe.sql.dialect import span
-from stillframe.sql.reasons import Reason, Text
+from stillframe.sql.reasons import Operator, Reason, Text
 
 
 class Stop(Exception):
@@ -21,11 +22,19 @@ class Complaints:
 
     text: str
     reasons: list[Reason] = field(default_factory=list)
+    operators: list[Operator] = field(default_factory=list)
 
     def note(self, node: exp.Expr, code: str, message: str, hint: str = "") -> None:
         reason = Text(self.text).reason(code, message, hint, *span(node))
         if reason not in self.reasons:
             self.reasons.append(reason)
+
+    def operator(self, node: exp.Expr, name: str, plan: Plan | None) -> None:
+        """Something that is maintained, as it is met in the text."""
+        at = Text(self.text).reason("", "", "", *span(node))
+        found = Operator(name, plan, at.line, at.column, at.snippet)
+        if not any((o.name, o.line, o.column) == (name, at.line, at.column) for o in self.operators):
+            self.operators.append(found)
 
     def stop(self, node: exp.Expr, code: str, message: str, hint: str = "") -> NoReturn:
         self.note(node, code, message, hint)

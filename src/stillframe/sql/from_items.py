@@ -11,7 +11,7 @@ from typing import Self
 from sqlglot import exp
 
 from stillframe.algebra.functions import TypeMismatch
-from stillframe.algebra.plan import Join, Output, Plan, Project, Scan, Semi, UnionAll
+from stillframe.algebra.plan import Join, Output, Plan, Project, Scan, Semi, UnionAll, walk
 from stillframe.algebra.scalar import Literal, Ref, Scalar, call, map_refs
 from stillframe.sql.catalog import Catalog, Spelled
 from stillframe.sql.complaints import Complaints, Stop, refused_column
@@ -149,10 +149,16 @@ class FromItems(ABC):
         if join.text("kind").upper() in ("SEMI", "ANTI"):
             assert isinstance(both.plan, Join)
             anti = join.text("kind").upper() == "ANTI"
-            return From(Semi(left.plan, right.plan, both.plan.conditions, anti), left.columns)
+            semi = Semi(left.plan, right.plan, both.plan.conditions, anti)
+            self.complaints.operator(join, f"{join.text('kind').upper()} JOIN", semi)
+            return From(semi, left.columns)
         if side := join.text("side").upper():
             assert isinstance(both.plan, Join)
-            return From(outer(both.plan, left=side != "RIGHT", right=side != "LEFT"), both.columns)
+            joined = outer(both.plan, left=side != "RIGHT", right=side != "LEFT")
+            lonely = next(found for found in walk(joined) if isinstance(found, Semi))
+            self.complaints.operator(join, f"{side} JOIN", lonely)
+            return From(joined, both.columns)
+        self.complaints.operator(join, "JOIN", both.plan)
         return both
 
     def _using(self, join: exp.Expr, left: From, right: From, names: list[str]) -> From:

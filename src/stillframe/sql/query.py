@@ -20,10 +20,12 @@ from stillframe.algebra.plan import (
     Times,
     UnionAll,
     Values,
+    Window,
+    walk,
 )
 from stillframe.algebra.scalar import Literal, Ref, Scalar, call, case, cast, unify
 from stillframe.algebra.schema import Column, Schema
-from stillframe.algebra.types import BIGINT, VOID, common_type
+from stillframe.algebra.types import BIGINT, BOOLEAN, VOID, common_type
 from stillframe.algebra.windows import Ordering
 from stillframe.sql.catalog import Catalog
 from stillframe.sql.complaints import Complaints, Stop, refused_column
@@ -32,7 +34,7 @@ from stillframe.sql.expressions import Expressions, Special
 from stillframe.sql.from_items import Query
 from stillframe.sql.grouping import Groups, Measures, group_keys, has_aggregates
 from stillframe.sql.limits import limited, limits
-from stillframe.sql.reasons import Refused, Text
+from stillframe.sql.reasons import Operator, Refused, Text
 from stillframe.sql.scope import From
 from stillframe.sql.subqueries import ONE_ROW, Questions, Subqueries
 from stillframe.sql.windows import Windows, ordering
@@ -44,6 +46,11 @@ _BAD_IN_NAMES = set(" ,;{}()\n\t=")
 
 def resolve(select: str, catalog: Catalog, view: str = "") -> Plan:
     """The plan of a query, a Project at its top; `Refused` with every reason found where there is none."""
+    return resolved(select, catalog, view)[0]
+
+
+def resolved(select: str, catalog: Catalog, view: str = "") -> tuple[Plan, tuple[Operator, ...]]:
+    """The plan, and the operators of the text in its order."""
     complaints = Complaints(select)
     try:
         tree = parse(select)
@@ -59,7 +66,8 @@ def resolve(select: str, catalog: Catalog, view: str = "") -> Plan:
         raise Refused([reason], view) from None
     if complaints.reasons:
         raise Refused(sorted(complaints.reasons, key=lambda r: (r.line, r.column)), view)
-    return Project(query.plan, outputs)
+    operators = sorted(complaints.operators, key=lambda o: (o.line, o.column))
+    return Project(query.plan, outputs), tuple(operators)
 
 
 def _published(complaints: Complaints, query: Query) -> tuple[Output, ...]:
@@ -152,6 +160,7 @@ class _Queries(Subqueries):
             if result is not None and other is not None:
                 result = self._united(result, other, part)
                 result = _once(result) if once else result
+                self.complaints.operator(part, "UNION" if once else "UNION ALL", result.plan)
         if result is None or None in queries:
             raise Stop
         return result
@@ -165,6 +174,8 @@ class _Queries(Subqueries):
         word = node.key.upper()
         mine, theirs = self._widened(left, right, node.expression, word)
         kept = set_operation(mine, theirs, both=word == "INTERSECT", once=bool(node.args.get("distinct")))
+        counted = next(found for found in walk(kept) if isinstance(found, Aggregate))
+        self.complaints.operator(node.expression, word, counted)
         return replace(left, plan=kept)
 
     def _attempt(self, node: exp.Expr) -> Query | None:
@@ -233,6 +244,7 @@ class _Queries(Subqueries):
         if (where := node.args.get("where")) is not None:
             with suppress(Stop):  # what else is wrong is looked for
                 plan = self.kept(plan, source, where.this)
+                self.complaints.operator(where, "WHERE", Filter(plan, Literal(True, BOOLEAN)))
         groups = self._groups(node, source)
         questions, windows = Questions(self, source), Windows.of_select(self.complaints, node)
         special: tuple[Special, ...] = (windows, questions, *((groups.measures,) if groups else ()))
@@ -251,6 +263,7 @@ class _Queries(Subqueries):
             self.complaints.stop(node, "AGGREGATE", "HAVING without groups or aggregates", hint)
         if groups:
             plan = groups.plan(plan)
+            self._list_groups(node, plan)
 
         def grouped(scalar: Scalar, place: exp.Expr = node) -> Scalar:
             return groups.moved(scalar, place) if groups else scalar
@@ -271,6 +284,9 @@ class _Queries(Subqueries):
             if distinct.args.get("on"):
                 self.complaints.stop(distinct, "SYNTAX", "Spark has no DISTINCT ON", "use GROUP BY")
             query = _once(query)
+            self.complaints.operator(distinct, "DISTINCT", query.plan)
+        if order and limit is None and not offset:
+            self.complaints.operator(node.args["order"], "ORDER BY", None)
         if limit is None and not offset:
             return query
         if distinct is not None:
@@ -281,10 +297,29 @@ class _Queries(Subqueries):
                     message = "ORDER BY of what SELECT DISTINCT does not show"
                     self.complaints.stop(node.args["order"], "ORDER_BY", message, hint)
             kept = [replace(key, scalar=_at(query.plan, found.index(key.scalar))) for key in keys]
-            return replace(query, plan=limited(query.plan, kept, limit, offset, len(names)))
+            return self._limited(node, query, query.plan, kept, limit, offset)
         wide = Project(plan, (*scalars, *(Output(f"o{i}", key.scalar) for i, key in enumerate(keys))))
         kept = [replace(key, scalar=_at(wide, len(names) + i)) for i, key in enumerate(keys)]
-        return replace(query, plan=limited(wide, kept, limit, offset, len(names)))
+        return self._limited(node, query, wide, kept, limit, offset)
+
+    def _limited(
+        self,
+        node: exp.Expr,
+        query: Query,
+        rows: Plan,
+        order: Sequence[Ordering],
+        limit: int | None,
+        offset: int,
+    ) -> Query:
+        kept = limited(rows, order, limit, offset, len(query.names))
+        place = node.args.get("limit") or node.args["offset"]
+        self.complaints.operator(place, "LIMIT", next(n for n in walk(kept) if isinstance(n, Window)))
+        return replace(query, plan=kept)
+
+    def _list_groups(self, node: exp.Expr, plan: Plan) -> None:
+        groups = next(found for found in walk(plan) if isinstance(found, Aggregate))
+        clause = node.args.get("group")
+        self.complaints.operator(clause or node, "GROUP BY" if clause else "aggregates", groups)
 
     def _ordered(self, query: Query, node: exp.Expr) -> Query:
         """A query whose ORDER BY and LIMIT stand behind it."""
@@ -294,8 +329,10 @@ class _Queries(Subqueries):
         scalars = [_at(query.plan, i) for i in range(len(query.names))]
         order = self._order(node, over, scalars, {})
         if limit is None and not offset:
+            if order:
+                self.complaints.operator(node.args["order"], "ORDER BY", None)
             return query
-        return replace(query, plan=limited(query.plan, order, limit, offset, len(query.names)))
+        return self._limited(node, query, query.plan, order, limit, offset)
 
     def _order(
         self,

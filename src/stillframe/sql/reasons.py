@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from stillframe.algebra.plan import Plan
 from stillframe.errors import ProjectError
 
 
@@ -22,6 +23,17 @@ class Reason:
     def __str__(self) -> str:
         near = f", at {self.snippet!r}" if self.snippet else ""
         return f"{self.line}:{self.column} {self.code}: {self.message}{near}"
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """What a text asks for at some place; `plan` is what it means there, None where it means nothing."""
+
+    name: str
+    plan: Plan | None
+    line: int
+    column: int
+    snippet: str
 
 
 class Refused(ProjectError):

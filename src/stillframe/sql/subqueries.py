@@ -17,10 +17,22 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from stillframe.algebra.functions import TypeMismatch
-from stillframe.algebra.plan import Filter, Output, Plan, Project, Semi, UnionAll, Values, is_nullable
+from stillframe.algebra.plan import (
+    Filter,
+    Join,
+    Output,
+    Plan,
+    Project,
+    Semi,
+    UnionAll,
+    Values,
+    is_nullable,
+    walk,
+)
 from stillframe.algebra.scalar import Literal, Ref, Scalar, call, map_refs, refs, shift
 from stillframe.algebra.schema import Column, Schema
 from stillframe.algebra.types import BOOLEAN, Type
+from stillframe.sql.complaints import Complaints
 from stillframe.sql.decorrelation import Value, rejects_null, with_value
 from stillframe.sql.expressions import Expressions
 from stillframe.sql.from_items import FromItems
@@ -91,36 +103,54 @@ class Within(From):
 @dataclass(frozen=True)
 class Meeting:
     """What a row must meet: the rows of a query, under conditions on both. `equal`, if it is there, is the
-    condition of IN, and `unsure` when the two may be equal for all that is known."""
+    condition of IN, `mine` and `theirs` the sides of it that may be NULL."""
 
     there: Plan
     ties: tuple[Scalar, ...]
     equal: Scalar | None = None
-    unsure: Scalar | None = None
+    mine: Scalar | None = None
+    theirs: Scalar | None = None
 
     def moved(self, mapping: Callable[[Scalar], Scalar]) -> Meeting:
         """With what is around it moved; the query's own columns stay."""
-        equal, unsure = (None if s is None else mapping(s) for s in (self.equal, self.unsure))
-        return Meeting(self.there, tuple(map(mapping, self.ties)), equal, unsure)
+        equal, mine, theirs = (
+            None if s is None else mapping(s) for s in (self.equal, self.mine, self.theirs)
+        )
+        return Meeting(self.there, tuple(map(mapping, self.ties)), equal, mine, theirs)
 
     def kept(self, plan: Plan, *, anti: bool) -> Plan:
-        """The rows that are met for sure; with `anti`, those that are surely not."""
-        also = self.equal
-        if anti and also is not None and self.unsure is not None:
-            also = call("or", also, self.unsure)
-        on = (*self.ties, *(() if also is None else (also,)))
-        return Semi(plan, self.there, tuple(_beside(c, len(plan.schema)) for c in on), anti)
+        """The rows that are met for sure; with `anti`, those that are surely not: they meet no equal row,
+        none of which nothing is known, and nothing is missing in themselves where there is a row at all."""
+        kept = Semi(plan, self.there, self._on(plan, self.equal), anti)
+        if not anti or self.equal is None:
+            return kept
+        rest: Plan = kept
+        if self.theirs is not None:
+            unknown = call("isnull", self.theirs)
+            if min(refs(unknown)) >= THERE:
+                there = Filter(self.there, shift(unknown, -THERE))
+                rest = Semi(rest, there, self._on(plan, None), anti=True)
+            else:
+                rest = Semi(rest, self.there, self._on(plan, unknown), anti=True)
+        if self.mine is None:
+            return rest
+        missing = call("isnull", self.mine)
+        lacking = Semi(Filter(rest, missing), self.there, self._on(plan, None), anti=True)
+        return UnionAll((Filter(rest, call("not", missing)), lacking))
 
     def answered(self, plan: Plan) -> Plan:
         """All rows, and whether they are met: true, false, or unknown."""
         branches = [_marked(self.kept(plan, anti=False), True), _marked(self.kept(plan, anti=True), False)]
-        if self.equal is not None and self.unsure is not None:
+        sides = [call("isnull", side) for side in (self.mine, self.theirs) if side is not None]
+        if sides:
             unmet = Semi(plan, self.there, self._on(plan, self.equal), anti=True)
-            branches.append(_marked(Semi(unmet, self.there, self._on(plan, self.unsure)), None))
+            unsure = sides[0] if len(sides) == 1 else call("or", *sides)
+            branches.append(_marked(Semi(unmet, self.there, self._on(plan, unsure)), None))
         return UnionAll(tuple(branches))
 
-    def _on(self, plan: Plan, also: Scalar) -> tuple[Scalar, ...]:
-        return tuple(_beside(condition, len(plan.schema)) for condition in (*self.ties, also))
+    def _on(self, plan: Plan, also: Scalar | None) -> tuple[Scalar, ...]:
+        conditions = (*self.ties, *(() if also is None else (also,)))
+        return tuple(_beside(condition, len(plan.schema)) for condition in conditions)
 
 
 def _beside(scalar: Scalar, width: int) -> Scalar:
@@ -145,6 +175,7 @@ class Questions:
     queries: Subqueries
     around: From | None
     found: list[Meeting | Value] = field(default_factory=list)
+    places: list[exp.Expr] = field(default_factory=list)
 
     def takes(self, node: exp.Expr) -> bool:
         if isinstance(node, exp.In):
@@ -163,6 +194,7 @@ class Questions:
             assert question is not None
             found = self.queries.meeting(around, question, over)
         self.found.append(found)
+        self.places.append(node)
         return Ref(ASKED + len(self.found) - 1, type_)
 
     def answered(
@@ -174,9 +206,11 @@ class Questions:
         for place, found in enumerate(self.found):
             if isinstance(found, Meeting):
                 plan = found.moved(moved).answered(plan)
+                self.queries.complaints.operator(self.places[place], "EXISTS or IN", _first(plan, Semi))
             else:
                 needed = condition is not None and rejects_null(condition, ASKED + place)
                 plan = with_value(plan, found.moved(moved), lonely=not needed)
+                self.queries.complaints.operator(self.places[place], "query for a value", _first(plan, Join))
 
         def read(ref: Ref) -> Scalar:
             here = ASKED <= ref.position < ASKED + len(self.found)
@@ -204,6 +238,8 @@ class Subqueries(FromItems, ABC):
         for question in questions:
             over = Expressions(self.complaints, source)
             plan = self.meeting(around, question, over).kept(plan, anti=question.negated)
+            word = "EXISTS" if question.value is None else "IN"
+            self.complaints.operator(question.place, f"NOT {word}" if question.negated else word, plan)
         for part in asking:
             inside = Questions(self, source)
             condition = Expressions(self.complaints, source, special=(inside,)).condition(part, "WHERE")
@@ -277,9 +313,8 @@ class Subqueries(FromItems, ABC):
     def _is_tied(self, around: From, query: exp.Expr) -> bool:
         """Whether some column in it is of the rows around it."""
         inner = self.scope_of(query)
-        marks = len(self.complaints.reasons)
-        own = inner.from_clause(query) or From(ONE_ROW, ())
-        del self.complaints.reasons[marks:]
+        silent = replace(inner, complaints=Complaints(self.complaints.text))
+        own = silent.from_clause(query) or From(ONE_ROW, ())
 
         def outer(column: exp.Expr) -> bool:
             parts = tuple(column.args[p].name for p in ("catalog", "db", "table") if column.args.get(p))
@@ -293,8 +328,8 @@ class Subqueries(FromItems, ABC):
 
     def _equated(
         self, around: From, there: Plan, scope: Within, question: Asked, value: Scalar
-    ) -> tuple[Scalar, Scalar | None]:
-        """When a value and the query's are equal, and when they may be."""
+    ) -> tuple[Scalar, Scalar | None, Scalar | None]:
+        """When a value and the query's are equal, and those of the two that may be NULL."""
         items = list(question.query.expressions) if question.simple else []
         if len(items or there.schema.columns) != 1 or any(map(_is_star, items)):
             hint = "name one column"
@@ -306,12 +341,8 @@ class Subqueries(FromItems, ABC):
             equal = call("=", value, other)
         except TypeMismatch as error:
             self.complaints.stop(question.place, "TYPE_MISMATCH", str(error), "write CAST(… AS type)")
-        unsure: Scalar | None = None
-        for side in (value, other):
-            if self._may_be_null(side, around, there):
-                missing = call("isnull", side)
-                unsure = missing if unsure is None else call("or", unsure, missing)
-        return equal, unsure
+        mine, theirs = (side if self._may_be_null(side, around, there) else None for side in (value, other))
+        return equal, mine, theirs
 
     @staticmethod
     def _may_be_null(scalar: Scalar, around: From, there: Plan) -> bool:
@@ -321,6 +352,10 @@ class Subqueries(FromItems, ABC):
             width = len(around.plan.schema)
             return scalar.position >= width or around.plan.schema[scalar.position].nullable
         return is_nullable(scalar, there.schema)
+
+
+def _first(plan: Plan, kind: type[Plan]) -> Plan:
+    return next(found for found in walk(plan) if isinstance(found, kind))
 
 
 def _is_star(item: exp.Expr) -> bool:

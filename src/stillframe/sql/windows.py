@@ -82,6 +82,9 @@ class Windows:
                 moved = replace(function, name=f"w{number}", args=tuple(map(settle, function.args)))
                 functions.append(self._definite(Window(plan, partition, order, (moved,)), node))
             plan = Window(plan, partition, order, tuple(functions))
+            for number in numbers:
+                _, function, node = self.found[number]
+                self.complaints.operator(node, f"{function.function} OVER", plan)
 
         def read(ref: Ref) -> Scalar:
             here = WINDOWED <= ref.position < WINDOWED + len(self.found)
