@@ -47,14 +47,18 @@ from stillframe.change import (
     at,
     brought_forward,
     change_of,
+    first_of_candidates,
     goes_on,
     in_touched,
+    keeps_first,
     keyed_inputs,
     over,
+    shown_before,
     shown_keys,
     split,
     touched_groups,
     touched_keys,
+    unknown_partitions,
     untouched_change,
 )
 from stillframe.sql.query import set_operation
@@ -86,6 +90,9 @@ PLANS: dict[str, Plan] = {
         R, (K,), (Ordering(X, True, True),), (Windowed("r", "row_number"), Windowed("l", "lag", (X,)))
     ),
     "first two": Window(R, (K,), (Ordering(X),), (), 2),
+    "first with places": Window(
+        R, (K,), (Ordering(X),), (Windowed("n", "row_number"), Windowed("r", "rank")), 2
+    ),
     "first three of all": Window(R, (), (Ordering(X), Ordering(K)), (), 3),
     "of a join": Aggregate(Join((R, S), MATCH), (Output("k", Ref(3, INT)),), SUMS),
     "of a union": Aggregate(UnionAll((R, Filter(S, POSITIVE))), (Output("k", K),), SUMS),
@@ -208,10 +215,35 @@ class Session:
             total += evaluate(over(plan, (rest, now(there, arriving_keys(plan), null))), self.contents)
         return total
 
+    def _first_rows(self, called: str, plan: Window, restrict: Restrict) -> Bag:
+        changed = frozenset(self.now)
+        (looked_at,) = keyed_inputs(plan)
+        change = looked_at.change(changed)
+        self.changed = evaluate(change, self.contents) if change is not None else Bag()
+        if not self.changed:
+            return Bag()
+        former = Scan(called, plan.schema, Moment.BEFORE)
+        then = evaluate(shown_before(plan, former), self.contents)
+        self.touched = evaluate(unknown_partitions(plan, former), self.contents)
+        if not self.touched:
+            return evaluate(first_of_candidates(plan, former, None), self.contents) - then
+        self.read_again += len(self.touched)
+        null = {i for i in range(len(plan.partition)) if any(row[i] is None for row in self.touched)}
+        source = at(plan.input, Moment.AFTER, changed)
+        branches = restrict(source, plan.partition, touched_keys(plan), null)
+        rows = branches[0] if len(branches) == 1 else UnionAll(branches)
+        now = evaluate(over(plan, (rows,)), self.contents)
+        if not plan.partition:
+            return now - then
+        known = evaluate(first_of_candidates(plan, former, touched_keys(plan)), self.contents)
+        return now + known - then
+
     def _keywise(self, called: str, plan: Keywise, restrict: Restrict) -> Bag:
         if goes_on(plan):
             assert isinstance(plan, Aggregate)
             return self._from_own_state(called, plan, restrict)
+        if isinstance(plan, Window) and keeps_first(plan):
+            return self._first_rows(called, plan, restrict)
         if isinstance(plan, Semi):
             return self._met(called, plan, restrict)
         changed, width = frozenset(self.now), len(shown_keys(plan))

@@ -3,6 +3,7 @@
 from stillframe.change.columns import columns_read, merged
 from stillframe.change.derive import change_of
 from stillframe.change.fetches import Fetch, Link, body, driver, fetches, join_order
+from stillframe.change.first_rows import first_of_candidates, keeps_first, shown_before, unknown_partitions
 from stillframe.change.invertible import (
     CHANGED,
     brought_forward,
@@ -46,17 +47,21 @@ __all__ = [
     "columns_read",
     "driver",
     "fetches",
+    "first_of_candidates",
     "goes_on",
     "how",
     "in_touched",
     "join_order",
+    "keeps_first",
     "keyed_inputs",
     "merged",
     "over",
+    "shown_before",
     "shown_keys",
     "split",
     "terms",
     "touched_groups",
     "touched_keys",
+    "unknown_partitions",
     "untouched_change",
 ]

@@ -34,13 +34,14 @@ from stillframe.algebra import (
     Type,
     UnionAll,
     Values,
+    Window,
     call,
     case,
     cast,
 )
 from stillframe.algebra.plan import is_nullable
 from stillframe.algebra.types import BIGINT, BOOLEAN, DOUBLE, MAX_PRECISION, decimal
-from stillframe.change.keywise import keyed_inputs
+from stillframe.change.keywise import keyed_inputs, shown_keys
 
 CHANGED = "#changed"
 _WHOLE = decimal(19, 0)
@@ -159,8 +160,8 @@ def _counted(arg: Scalar, plan: Aggregate) -> Scalar | None:
     return arg if is_nullable(arg, plan.input.schema) else None
 
 
-def changed_rows(plan: Aggregate) -> Scan:
-    """What changed of all that is looked at: the keys, then the arguments."""
+def changed_rows(plan: Aggregate | Window) -> Scan:
+    """What changed of all that is looked at: the keys, then all else."""
     (looked_at,) = keyed_inputs(plan)
     seen = (*looked_at.keys, *looked_at.read)
     return Scan(CHANGED, Schema(tuple(Column(f"r{i}", s.type) for i, s in enumerate(seen))), Moment.CHANGE)
@@ -168,16 +169,18 @@ def changed_rows(plan: Aggregate) -> Scan:
 
 def touched_groups(plan: Aggregate, former: Scan) -> Plan:
     """The groups that were there and are touched by the change."""
-    if not plan.keys:
+    return touched_rows(former, shown_keys(plan), changed_rows(plan))
+
+
+def touched_rows(former: Scan, keys: tuple[Scalar, ...], change: Scan) -> Plan:
+    """The rows that were shown and whose keys are among those of changed rows, which begin with them."""
+    if not keys:
         return former
     width = len(former.schema)
-    keys = tuple(Output(f"k{i}", Ref(i, key.scalar.type)) for i, key in enumerate(plan.keys))
-    came, went = _signs(changed_rows(plan))
-    same = tuple(
-        Call("<=>", (Ref(i, key.scalar.type), Ref(width + i, key.scalar.type)))
-        for i, key in enumerate(plan.keys)
-    )
-    return Semi(former, UnionAll((Project(came, keys), Project(went, keys))), same)
+    came, went = _signs(change)
+    found = tuple(Output(f"k{i}", Ref(i, key.type)) for i, key in enumerate(keys))
+    same = tuple(Call("<=>", (key, Ref(width + i, key.type))) for i, key in enumerate(keys))
+    return Semi(former, UnionAll((Project(came, found), Project(went, found))), same)
 
 
 def _signs(change: Scan) -> tuple[Plan, Plan]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stillframe.algebra import Aggregate, Join, Plan, Semi, Window
+from stillframe.change.first_rows import keeps_first
 from stillframe.change.invertible import stored
 from stillframe.change.keywise import shown_keys
 
@@ -64,10 +65,10 @@ def _alone(plan: Aggregate, function: str) -> bool:
 
 
 def _window(plan: Window) -> How:
+    if keeps_first(plan):
+        return How(KEYWISE, f"the first {plan.keep} are brought forward; read again where one of them leaves")
     ties = "; among rows that are equal in the order, their other columns decide" if plan.has_ties else ""
     if plan.partition:
         return How(KEYWISE, f"partitions that a change touches are computed again{ties}")
     words = f"all rows are ordered again at every change{ties}"
-    if plan.keep is not None:
-        return How(RECOMPUTED, words, "LIMIT_OF_ALL", "take the first of groups, or of a smaller query")
     return How(RECOMPUTED, words, "NO_PARTITION", "add PARTITION BY")

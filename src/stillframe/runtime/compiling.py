@@ -20,6 +20,7 @@ from stillframe.algebra import (
     Scan,
     Semi,
     UnionAll,
+    Window,
     call,
 )
 from stillframe.algebra.arrow import COUNT, internal_name
@@ -35,14 +36,18 @@ from stillframe.change import (
     brought_forward,
     change_of,
     changed_rows,
+    first_of_candidates,
     goes_on,
     in_touched,
+    keeps_first,
     keyed_inputs,
     over,
+    shown_before,
     shown_keys,
     terms,
     touched_groups,
     touched_keys,
+    unknown_partitions,
     untouched_change,
 )
 from stillframe.engine import Engine, Staged, canonical_sql, consolidated_sql, select_sql, staged_query
@@ -77,6 +82,8 @@ class Compiler:
         self.binder.upstream[name] = Upstream(former, former, None, changed=False)
         if isinstance(plan, Aggregate) and goes_on(plan):
             return self._from_own_state(plan, Scan(name, former.schema), changed, folder)
+        if isinstance(plan, Window) and keeps_first(plan):
+            return self._first_rows(plan, Scan(name, former.schema), changed, folder)
         if isinstance(plan, Semi):
             return self._met(plan, Scan(name, former.schema), changed, folder)
         (looked_at,) = keyed_inputs(plan)
@@ -140,17 +147,36 @@ class Compiler:
         )
         return over(plan, inputs), null
 
+    def _stage_change(self, plan: Aggregate | Window, changed: frozenset[str], folder: Path) -> bool:
+        """Whether anything changed of what is looked at; if so, it is staged."""
+        (looked_at,) = keyed_inputs(plan)
+        change = self._net_change(looked_at, changed)
+        if change is None:
+            return False
+        found = staged_query(self.engine, change, changed_rows(plan).schema.types, folder / "changed")
+        self.binder.staged[CHANGED] = found
+        return bool(found.rows)
+
+    def _first_rows(self, plan: Window, former: Scan, changed: frozenset[str], folder: Path) -> str | None:
+        """The first rows of candidates; of partitions where they do not tell, those of all rows."""
+        if not self._stage_change(plan, changed, folder):
+            return None
+        then = Negate(shown_before(plan, former))
+        query = self.query((unknown_partitions(plan, former),))
+        unknown = staged_query(self.engine, query, [key.type for key in plan.partition], folder / "unknown")
+        if not unknown.rows:
+            return self._sql(self._bound((first_of_candidates(plan, former, None), then)))
+        now, _ = self._read_again(plan, unknown, changed)
+        if not plan.partition:
+            return self._sql(UnionAll((now, self._bound((then,)))))
+        known = first_of_candidates(plan, former, touched_keys(plan))
+        return self._sql(UnionAll((now, self._bound((known, then)))))
+
     def _from_own_state(
         self, plan: Aggregate, former: Scan, changed: frozenset[str], folder: Path
     ) -> str | None:
         """Groups brought forward; those of which something is unknown then are read again."""
-        (looked_at,) = keyed_inputs(plan)
-        change = self._net_change(looked_at, changed)
-        if change is None:
-            return None
-        seen = changed_rows(plan).schema.types
-        self.binder.staged[CHANGED] = staged_query(self.engine, change, seen, folder / "changed")
-        if not self.binder.staged[CHANGED].rows:
+        if not self._stage_change(plan, changed, folder):
             return None
         groups, then = brought_forward(plan, former), Negate(touched_groups(plan, former))
         width = len(plan.schema)
