@@ -25,6 +25,7 @@ from stillframe.change import columns_read, merged
 from stillframe.engine import (
     Engine,
     EngineError,
+    Staged,
     Tables,
     canonical_sql,
     consolidated_sql,
@@ -34,6 +35,7 @@ from stillframe.engine import (
     repeated_sql,
     select_sql,
     stage,
+    staged_query,
 )
 from stillframe.errors import GAPS, LakeError, StillframeError
 from stillframe.lake.frame import DataFile, Frame, ViewState
@@ -368,11 +370,24 @@ class _Recomputation:
         """A temporary view with the rows of a relation at the vector, or of an upstream view recomputed."""
         if name not in self._names:
             if name in self._definitions.views:
-                above = self._definitions.views[name]
-                self._names[name] = self._named(self.query(above), above.schema)
+                self._names[name] = self._view(self._definitions.views[name])
             else:
                 self._names[name] = self._relation(view, name)
         return self._names[name]
+
+    def _view(self, view: View) -> str:
+        """Computed once and kept in files: an engine would plan it again wherever it is named."""
+        query = self.query(view)
+        folder = self._folder / ("plans" if self._plans else "texts") / f"view-{len(self._names)}"
+        with engine_errors():
+            staged = staged_query(self._verifier.engine(), query, view.schema.types, folder)
+        return self._named(self._repeated(staged, view.schema), view.schema)
+
+    def _repeated(self, staged: Staged, schema: Schema) -> str:
+        query = f"SELECT * FROM {self._tables.staged(staged, schema)}"
+        if staged.plain:
+            return query
+        return repeated_sql(consolidated_sql(canonical_sql(query, schema.types), len(schema)), len(schema))
 
     def _relation(self, view: View, name: str) -> str:
         schema = next(scan.schema for scan in scans(view.whole) if scan.relation == name)
@@ -383,12 +398,7 @@ class _Recomputation:
         read = partial(source.state, table, names, self._vector[source_name], None)
         folder = self._folder / ("plans" if self._plans else "texts") / str(len(self._names))
         staged = stage(self._verifier.engine, read, positions, types, folder)
-        query = f"SELECT * FROM {self._tables.staged(staged, schema)}"
-        if not staged.plain:
-            query = repeated_sql(
-                consolidated_sql(canonical_sql(query, schema.types), len(schema)), len(schema)
-            )
-        return self._named(query, schema)
+        return self._named(self._repeated(staged, schema), schema)
 
     def _named(self, query: str, schema: Schema) -> str:
         columns = ", ".join(f"{internal_name(i)} AS {identifier(c.name)}" for i, c in enumerate(schema))
