@@ -187,7 +187,7 @@ class Compiler:
         self.binder.staged[_GROUPS] = computed
         found, unknown = Scan(_GROUPS, groups.schema, Moment.CHANGE), Ref(width, BOOLEAN)
         known: Plan = Project(Filter(found, call("not", unknown)), shown)
-        if not pc.any(computed.distinct(width)).as_py():
+        if not computed.rows or not pc.any(computed.distinct(width)).as_py():
             return self._sql(self._bound((known, then)))
         keys = Project(Filter(found, unknown), shown[: len(plan.keys)])
         types = [key.scalar.type for key in plan.keys]
