@@ -30,7 +30,6 @@ from query_writers import random_frames, random_start
 # Shapes and places the generator leaves out: what is not maintained yet.
 NOT_YET: frozenset[str] = frozenset()
 DEEPEST = 4
-MOST = 7  # queries in one another
 LEFT_OUT = {
     "window": ("window", "QUALIFY"),
     "qualify": ("QUALIFY",),
@@ -54,8 +53,10 @@ Columns = tuple[Named, ...]  # `text` is the bare name
 class Amount:
     """How much a case holds."""
 
-    views: int = 25
+    views: int = 15
     frames: int = 5
+    most: int = 7  # queries in one another
+    chained: float = 0.4  # so many views are read by others
 
 
 def random_case(seed: int, amount: Amount = Amount()) -> QueryCase:  # noqa: B008 - a frozen value
@@ -65,7 +66,7 @@ def random_case(seed: int, amount: Amount = Amount()) -> QueryCase:  # noqa: B00
     trials = Trials(tables, (start, *frames))
     try:
         return QueryCase(
-            seed, tables, _views(rng, tables, amount.views, trials, seed * amount.views), start, frames
+            seed, tables, _views(rng, tables, amount, trials, seed * amount.views), start, frames
         )
     finally:
         trials.close()
@@ -124,28 +125,28 @@ def _tables(rng: Random) -> tuple[Table, ...]:
 
 
 def _views(
-    rng: Random, tables: tuple[Table, ...], amount: int, trials: Trials, first: int
+    rng: Random, tables: tuple[Table, ...], amount: Amount, trials: Trials, first: int
 ) -> tuple[QueryView, ...]:
+    """Each with an operator in it whose turn it is, so that none is rare."""
     known = {table.full_name: tuple(Named(c.name, c.kind) for c in table.columns) for table in tables}
     views: list[QueryView] = []
-    while len(views) < amount:
+    while len(views) < amount.views:
         operator = OPERATORS[(first + len(views)) % len(OPERATORS)]
-        view, columns = _view(rng, f"v{len(views)}", known, operator, trials)
+        view, columns = _view(rng, f"v{len(views)}", known, operator, amount, trials)
         views.append(view)
-        if rng.random() < 0.4:
+        if rng.random() < amount.chained:
             known[view.name] = columns
     return tuple(views)
 
 
 def _view(
-    rng: Random, name: str, known: Mapping[str, Columns], operator: str, trials: Trials
+    rng: Random, name: str, known: Mapping[str, Columns], operator: str, amount: Amount, trials: Trials
 ) -> tuple[QueryView, Columns]:
-    """A view with an operator in it, so that none is rare."""
     while True:
         query, columns = Maker(rng, known).query(rng.choices([1, 2, 3, 4], [18, 30, 28, 24])[0])
-        view = QueryView(name, query)
-        if depth(query) > DEEPEST or len(list(walk(query))) > MOST:
+        if depth(query) > DEEPEST or len(list(walk(query))) > amount.most:
             continue
+        view = QueryView(name, query)
         if operator in operators(query) and trials.worthy(rng, view, operator):
             return view, columns
 

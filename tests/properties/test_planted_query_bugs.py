@@ -1,0 +1,50 @@
+"""The random queries find what they are there to find: each planted bug within a fixed number of cases. With
+STILLFRAME_LONG=1 all of them, else every second."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from pathlib import Path
+
+import pytest
+from planted_query_bugs import BUGS, Bug
+from query_cases import QueryCase
+from query_coverage import operators
+from query_generator import OPERATORS, Amount, random_case
+from query_runner import QueryRunner, only
+
+from stillframe.engine import Engine
+
+pytestmark = pytest.mark.engine
+
+CASES = 30
+SEEDS = range(7_000, 7_008)
+LONG = os.environ.get("STILLFRAME_LONG") == "1"
+
+
+@cache
+def pool() -> tuple[QueryCase, ...]:
+    """Views alone in their warehouses, the simplest first."""
+    amount = Amount(views=len(OPERATORS), frames=3, most=2, chained=0)
+    cases = [random_case(seed, amount) for seed in SEEDS]
+    single = [only(case, view.name) for case in cases for view in case.views]
+    return tuple(sorted(single, key=lambda case: len(case.views[0].sql)))
+
+
+@pytest.mark.parametrize("bug", BUGS if LONG else BUGS[::2], ids=lambda bug: bug.name)
+def test_a_planted_bug_is_caught(bug: Bug, engine: Engine, engine_name: str, tmp_path: Path) -> None:
+    if engine_name != "sail":
+        pytest.skip("bugs are planted above the engine: once is enough")
+    fitting = [case for case in pool() if operators(case.views[0].query) & set(bug.operators)]
+    for number, case in enumerate(fitting[:CASES]):
+        try:
+            with bug.plant():
+                found = QueryRunner(case, engine, tmp_path / "case", frozenset()).run()
+            caught = found.wrong[0].error if found.wrong else None
+        except Exception as error:
+            caught = error
+        if caught is not None:
+            print(f"caught by case {number} ({case.views[0].sql}): {type(caught).__name__}: {caught}")
+            return
+    pytest.fail(f"not caught in {CASES} cases: {bug.name}")
