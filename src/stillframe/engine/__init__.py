@@ -21,7 +21,7 @@ from stillframe.engine.session import (
     open_engine,
 )
 from stillframe.engine.stage import Read, Staged, counts_one, stage, staged_query
-from stillframe.engine.tables import Tables
+from stillframe.engine.tables import Tables, is_nothing
 from stillframe.engine.words import identifier
 
 __all__ = [
@@ -41,6 +41,7 @@ __all__ = [
     "engine_errors",
     "identifier",
     "is_connect",
+    "is_nothing",
     "misread_by_sail",
     "named_sql",
     "open_engine",

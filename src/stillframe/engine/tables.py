@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
+_NO_ROWS = " WHERE FALSE AND TRUE)"
+
+
 class Tables:
     """Registers files as temporary views of the maintenance session, under names that the next piece of
     work in this thread takes over.
@@ -65,6 +68,7 @@ class Tables:
 
     @staticmethod
     def sum(parts: Sequence[str]) -> str:
+        parts = [part for part in parts if not is_nothing(part)] or parts[:1]
         if len(parts) == 1:
             return parts[0]
         return "(" + " UNION ALL ".join(f"SELECT * FROM {part}" for part in parts) + ")"
@@ -87,6 +91,11 @@ def _signed(sign: int) -> str:
     return COUNT if sign > 0 else f"-{COUNT}"
 
 
+def is_nothing(table: str) -> bool:
+    """Whether a table has no rows because there are no files."""
+    return table.endswith(_NO_ROWS)
+
+
 def _nothing(schema: Schema) -> str:
     columns = [f"{literal(None, c.type)} AS {internal_name(i)}" for i, c in enumerate(schema)]
-    return f"(SELECT {', '.join([*columns, f'CAST(0 AS BIGINT) AS {COUNT}'])} WHERE FALSE)"
+    return f"(SELECT {', '.join([*columns, f'CAST(0 AS BIGINT) AS {COUNT}'])}{_NO_ROWS}"

@@ -24,6 +24,7 @@ from stillframe.algebra import (
     call,
 )
 from stillframe.algebra.arrow import COUNT, internal_name
+from stillframe.algebra.prune import prune
 from stillframe.algebra.types import BOOLEAN
 from stillframe.change import (
     ARRIVING,
@@ -50,7 +51,15 @@ from stillframe.change import (
     unknown_partitions,
     untouched_change,
 )
-from stillframe.engine import Engine, Staged, canonical_sql, consolidated_sql, select_sql, staged_query
+from stillframe.engine import (
+    Engine,
+    Staged,
+    canonical_sql,
+    consolidated_sql,
+    is_nothing,
+    select_sql,
+    staged_query,
+)
 from stillframe.lake.frame import ViewState
 from stillframe.runtime.reads import Binder, Upstream
 
@@ -72,6 +81,7 @@ class Compiler:
 
     def _sql(self, bound: Plan, *, plain: bool = False) -> str:
         writer = replace(self.engine.writer, one_task=self.binder.tables.one_task, plain=plain)
+        bound = prune(bound, lambda scan: is_nothing(self.binder.bound[scan.relation]))
         return select_sql(bound, lambda scan: self.binder.bound[scan.relation], writer)
 
     def keywise(
