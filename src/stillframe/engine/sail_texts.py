@@ -12,8 +12,11 @@ from stillframe.algebra import Call, Measure, Plan, Windowed
 from stillframe.algebra.types import MAX_PRECISION
 
 # Days before 1970 have no weekday there, a negative count of characters counts from the other end, and what
-# is truncated must be near the present.
-_CALLS = re.compile(r"\b(weekday|left|right|trunc|date_trunc)\s*\(", re.IGNORECASE)
+# is truncated must be near the present. Of nothing, grouping sets have a total there.
+_CALLS = re.compile(
+    r"\b(weekday|left|right|trunc|date_trunc|rollup|cube|grouping\s+sets)\s*\(|\bWITH\s+(ROLLUP|CUBE)\b",
+    re.IGNORECASE,
+)
 
 
 def misread_by_sail(text: str, plan: Plan) -> bool:
