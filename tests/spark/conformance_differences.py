@@ -10,7 +10,7 @@ from enum import Enum
 from typing import Any
 
 from conformance_bench import RAISES
-from conformance_world import FINE, HUGE, LONG, MONEY, NINES, TIE
+from conformance_values import FINE, HUGE, LONG, MONEY, NINES, TIE
 
 from stillframe.algebra import Literal, Ref, Scalar, Type, call, case, cast
 from stillframe.algebra.types import BIGINT, BOOLEAN, DATE, DOUBLE, INT, STRING, TIMESTAMP, TINYINT

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
-from conformance_world import LONG, MONEY
+from conformance_values import LONG, MONEY
 
 from stillframe.algebra import Scalar, Type
 from stillframe.algebra.functions import EXACT

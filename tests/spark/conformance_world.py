@@ -1,14 +1,25 @@
-"""Values of every type with their extremes, and expressions over them: every function, every cast."""
+"""Expressions over values of every type: every function, every cast."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import date
 from decimal import Decimal
 from itertools import product
 from typing import Any
+
+from conformance_values import (
+    ARITHMETIC,
+    COMPARISONS,
+    DECIMALS,
+    EXTREMES,
+    MIXED,
+    PATTERNS,
+    TEXTS,
+    VALUES,
+    utc,
+)
 
 from stillframe.algebra import EvaluationError, Literal, Ref, Scalar, Type, TypeMismatch, call, case, cast
 from stillframe.algebra import evaluate_scalar as evaluated
@@ -16,211 +27,14 @@ from stillframe.algebra.functions import EXACT, FUNCTIONS, castable
 from stillframe.algebra.types import (
     BIGINT,
     BINARY,
-    BOOLEAN,
     DATE,
-    DOUBLE,
     INT,
-    SMALLINT,
     STRING,
     TIMESTAMP,
-    TINYINT,
     decimal,
 )
-
-MONEY, FINE, LONG, HUGE = decimal(10, 2), decimal(20, 8), decimal(38, 10), decimal(38, 0)
-NINES = "9" * 38
-TIE = "1234567890123456789012345678901234" + "5000"  # halfway between two values of 34 digits
-
-
-def _utc(*parts: int) -> datetime:
-    return datetime(*parts, tzinfo=UTC)  # type: ignore[misc, arg-type]
-
-
-def _decimals(type_: Type, *texts: str) -> list[Any]:
-    """With the digits after the point that a column of this type has."""
-    return [EXACT.quantize(Decimal(text), Decimal(1).scaleb(-type_.scale)) for text in texts]
-
-
-# What arithmetic and comparison meet; NULL is added to each.
-VALUES: dict[Type, list[Any]] = {
-    BOOLEAN: [True, False],
-    TINYINT: [0, 1, -1, 7, 127, -128],
-    SMALLINT: [0, 1, -1, 300, 32767, -32768],
-    INT: [0, 1, -1, 7, 2147483647, -2147483648],
-    BIGINT: [0, 1, -1, 7, -3, 3037000500, 9223372036854775807, -9223372036854775808],
-    MONEY: _decimals(MONEY, "0", "1.5", "-2.25", "0.01", "99999999.99", "-99999999.99"),
-    FINE: _decimals(FINE, "0", "1.00000001", "-0.5", "999999999999.99999999"),
-    LONG: _decimals(LONG, "0", "2.5", "-0.3333333333", NINES[:28] + "." + NINES[28:], "-9e27"),
-    HUGE: _decimals(
-        HUGE,
-        "0",
-        "1",
-        "-7",
-        "12345678901234567890",
-        "1234567890123456789012345678901234" + "5000",
-        NINES,
-        "-" + NINES,
-    ),
-    DOUBLE: [
-        0.0,
-        -0.0,
-        1.5,
-        -2.5,
-        0.1,
-        0.285,
-        1e10,
-        1e19,
-        -1e19,
-        1e308,
-        5e-324,
-        math.nan,
-        math.inf,
-        -math.inf,
-    ],
-    STRING: [
-        "",
-        "a",
-        "ab",
-        "A",
-        " aB% ",
-        "a_b\\c",
-        "it's",
-        "line\nbreak",
-        "naïve",
-        "日本",
-        "😀x",
-        "é" * 3,
-        "ΑΣ",
-        "ßİ",
-    ],
-    BINARY: [b"", b"\x00", b"a", b"\xff\x00"],
-    DATE: [date(1, 1, 1), date(9999, 12, 31), date(1969, 12, 31), date(2024, 2, 29), date(1582, 10, 10)],
-    TIMESTAMP: [
-        _utc(1, 1, 1),
-        _utc(9999, 12, 31, 23, 59, 59, 999999),
-        _utc(1969, 12, 31, 23, 59, 59, 500000),
-        _utc(2024, 2, 29, 13, 45, 59, 123456),
-    ],
-}
-# Text that is read as something else.
-TEXTS: dict[Type, list[str]] = {
-    TINYINT: ["0", "127", "-128", "128", " 7 ", "+5", "1.5", "", "x", "1e2", "٣", "\x007\x7f", "\u00a07"],
-    SMALLINT: ["32767", "32768", "-1"],
-    INT: ["2147483647", "2147483648", "\t8\n", "-0", "1.0", "0x1"],
-    BIGINT: ["9223372036854775807", "9223372036854775808", "-9223372036854775808", "12a", "1 2"],
-    MONEY: [
-        "1.5",
-        "1.005",
-        "-2.995",
-        "1e3",
-        ".5",
-        "5.",
-        " 3 ",
-        "123456789",
-        "abc",
-        "",
-        "NaN",
-        "1e-9",
-        "٣",
-        "\x1f2",
-        "3\x7f",
-        "\u30004",
-    ],
-    LONG: ["1234567890123456789012345678.0123456789", "1e27", "1e28", "0.00000000005"],
-    DOUBLE: [
-        "1.5",
-        "-0",
-        "1e400",
-        "1e-400",
-        "NaN",
-        "Infinity",
-        "-inf",
-        " 2 ",
-        "1d",
-        "0x10",
-        "0x1p3",
-        "abc",
-        "",
-        "+nan",
-        "+NaN",
-    ],
-    BOOLEAN: ["true", "FALSE", " t ", "y", "no", "1", "0", "on", "2", "", "tru", "\x00yes\x7f", "yeſ"],
-    DATE: [
-        "2024-02-29",
-        "2023-02-29",
-        "2024-2-9",
-        "2024",
-        "2024-05",
-        " 2024-05-06 ",
-        "0001-01-01",
-        "9999-12-31",
-        "2024-02-29 10:00:00",
-        "2024-02-29T",
-        "24-01-01",
-        "20240101",
-        "2024 0101",
-        "9999-1 2-31",
-        "10000-01-01",
-        "0000-01-01",
-        "-0001-01-01",
-        "\x002024-02-29\x7f",
-        "x",
-        "",
-    ],
-    TIMESTAMP: [
-        "2024-02-29 10:11:12",
-        "2024-02-29T10:11:12.123456",
-        "2024-02-29",
-        "2024-02-29 10:11",
-        "2024-02-29 10:11:12+02:00",
-        "2024-02-29 10:11:12Z",
-        "2024-02-29 24:00:00",
-        "2024-02-29 10:11:12 UTC",
-        "2024-02-29 10:11:12+2",
-        "2024-02-29 10:11:12 GMT-0830",
-        "2024-02-29 10:11:12+18:01",
-        "2024-02-29 10:11:12\u00a0+02:00",
-        "2024-02-29 10:11:12 Europe/Berlin",
-        "10:11:12",
-        "T10:11",
-        "0001-01-01 00:00:00+02:00",
-        "9999-12-31 23:59:59-02:00",
-        "10000-01-01 00:00:00",
-        "\t2024-02-29 10:11\x7f",
-        "2024",
-        "x",
-        "",
-        "0001-01-01 00:00:00",
-        "9999-12-31 23:59:59.999999",
-        "2024-02-29 10:11:12.1234567",
-        "1969-12-31 1:2:3",
-    ],
-    STRING: ["", "a\\'b"],
-    BINARY: ["", "é", "a\x00b"],
-}
-PATTERNS = [
-    "%",
-    "_",
-    "a%",
-    "%b",
-    "",
-    "__",
-    "a\\_b\\\\c",
-    "%\\%%",
-    "\\",
-    "a\\b",
-    "%日%",
-    "_x",
-    "line_break",
-    "%'%",
-]
-INTEGERS = (TINYINT, SMALLINT, INT, BIGINT)
-DECIMALS = (MONEY, FINE, LONG, HUGE)
-NUMBERS = (*INTEGERS, *DECIMALS, DOUBLE)
-MIXED = [(INT, BIGINT), (BIGINT, MONEY), (MONEY, FINE), (LONG, MONEY), (BIGINT, DOUBLE), (DOUBLE, MONEY)]
-ARITHMETIC = ("+", "-", "*", "/", "%")
-EXTREMES = ("greatest", "least")
-COMPARISONS = ("=", "<>", "<", "<=", ">", ">=", "<=>")
+from stillframe.sql.functions import BUILDERS
+from stillframe.sql.truncation import date_trunc, trunc, weekday
 
 
 @dataclass(frozen=True)
@@ -288,6 +102,7 @@ def groups() -> Iterator[Group]:
     yield from _texts()
     yield from _read_texts()
     yield from _dates()
+    yield from _built()
     yield _only()
     yield _literals()
     yield _choices()
@@ -392,7 +207,7 @@ def _dates() -> Iterator[Group]:
     yield Group(
         "months", (DATE, INT), tuple(product(ends, months)), tuple(_calls(("add_months",), (DATE, INT)))
     )
-    moments = [*VALUES[TIMESTAMP], _utc(2024, 1, 31, 1, 2, 3, 4), None]
+    moments = [*VALUES[TIMESTAMP], utc(2024, 1, 31, 1, 2, 3, 4), None]
     by_months = tuple(_calls(("timestamp_add_months",), (TIMESTAMP, INT)))
     yield Group("months of moments", (TIMESTAMP, INT), tuple(product(moments, months)), by_months)
     micros = [0, 1, -1, 86_400_000_000, -86_400_000_001, 315537897599999999, -315537897599999999]
@@ -408,6 +223,31 @@ def _dates() -> Iterator[Group]:
     parts = ("year", "quarter", "month", "day")
     rows = tuple((text,) for text in ("2024-02-29", "0001-01-01", "9999-12-31", None))
     yield Group("parts of text", (STRING,), rows, tuple(_calls(parts, (STRING,))))
+
+
+def _built() -> Iterator[Group]:
+    """What is written with other functions."""
+    day, moment = Ref(0, DATE), Ref(0, TIMESTAMP)
+    days = [
+        *(
+            (f"trunc {unit}", trunc(day, Literal(unit, STRING)))
+            for unit in ("year", "quarter", "month", "week")
+        )
+    ]
+    days += [("weekday", weekday(day)), ("date_trunc of a date", date_trunc(Literal("week", STRING), day))]
+    rows = tuple((value,) for value in [*VALUES[DATE], date(1969, 12, 28), date(2023, 11, 30), None])
+    yield Group("parts of days", (DATE,), rows, tuple(days))
+    units = ("year", "quarter", "month", "week", "day", "hour", "minute", "second")
+    moments = tuple((f"date_trunc {unit}", date_trunc(Literal(unit, STRING), moment)) for unit in units)
+    yield Group("parts of moments", (TIMESTAMP,), _rows(TIMESTAMP), moments)
+    texts = tuple(product(["", "abc", "日本語", None], [-2147483648, -1, 0, 1, 2, 2147483647, None]))
+    cuts = tuple((name, BUILDERS[name](*_args(STRING, INT))) for name in ("left", "right"))
+    yield Group("ends of text", (STRING, INT), texts, cuts)
+    for type_ in DECIMALS:
+        rounded = tuple(
+            (f"round to {n}", BUILDERS["round"](Ref(0, type_), Literal(n, INT))) for n in (0, 1, 9)
+        )
+        yield Group(f"round {type_}", (type_,), _rows(type_), rounded)
 
 
 def _only() -> Group:
