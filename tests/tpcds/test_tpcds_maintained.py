@@ -26,7 +26,7 @@ LEFT_OUT: dict[int, str] = {}
 def maintained(shop: Shop, queries: list[int], frames: int) -> None:
     print(f"STILLFRAME_SEED={SEED}")
     rng = random.Random(SEED)
-    fill(shop)
+    fill(shop, rng)
     shop.views("".join(f"CREATE MATERIALIZED VIEW q{number} AS\n{texts()[number]};\n" for number in queries))
     wh = shop.open()
     shown: Counter[int] = Counter()

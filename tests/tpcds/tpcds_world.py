@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import math
 import random
+import re
 import sqlite3
 from collections.abc import Iterable, Iterator
 from decimal import Decimal
+from functools import cache
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 from tpcds_texts import SOURCE, columns, connect, texts
 
 from shops import Shop
@@ -48,7 +51,36 @@ def key_of(table: str) -> tuple[str, ...]:
     return KEYS.get(table) or (next(iter(columns()[table])),)
 
 
-def fill(shop: Shop) -> None:
+@cache
+def asked_for() -> dict[str, list[Any]]:
+    """By column, the values that some query compares it with."""
+    found: dict[str, set[Any]] = {}
+    single = re.compile(r"\b(\w+)\s*(?:=|BETWEEN)\s*('[^']*'|\d+)(?![\w.])", re.IGNORECASE)
+    several = re.compile(r"\b(\w+)\s+IN\s*\(((?:\s*(?:'[^']*'|\d+)\s*,?)+)\)", re.IGNORECASE)
+    for text in texts().values():
+        for column, value in single.findall(text):
+            found.setdefault(column.lower(), set()).add(value)
+        for column, values in several.findall(text):
+            found.setdefault(column.lower(), set()).update(re.findall(r"'[^']*'|\d+", values))
+    return {
+        column: sorted(int(v) if v.isdigit() else v.strip("'") for v in values)
+        for column, values in found.items()
+        if len({v.isdigit() for v in values}) == 1
+    }
+
+
+def _aimed(table: str, row: list[Any], rng: random.Random) -> list[Any]:
+    """Half of what describes things is what queries ask for: at this scale few rows would be by chance."""
+    if table in FACTS or table in ("date_dim", "time_dim"):
+        return row
+    for place, (column, type_) in enumerate(columns()[table].items()):
+        wanted = asked_for().get(column)
+        if wanted and column not in key_of(table) and type_ != "DATE" and rng.random() < 0.5:
+            row[place] = rng.choice(wanted)
+    return row
+
+
+def fill(shop: Shop, rng: random.Random) -> None:
     """The source, with its rows."""
     generated = connect()
     generated.execute("CALL dsdgen(sf=0.01)")
@@ -63,7 +95,8 @@ def fill(shop: Shop) -> None:
             where = _KEPT.get(table, "TRUE")
             rows = generated.execute(f"SELECT {shown} FROM {table} WHERE {where}").fetchall()
             marks = ", ".join("?" * len(declared))
-            source.executemany(f"INSERT OR IGNORE INTO {table} VALUES ({marks})", map(_plain, rows))
+            aimed = [_aimed(table, _plain(row), rng) for row in sorted(rows, key=str)]
+            source.executemany(f"INSERT OR IGNORE INTO {table} VALUES ({marks})", aimed)
     source.close()
     generated.close()
 
@@ -97,6 +130,11 @@ def _changed(table: str, row: int, rng: random.Random) -> Iterator[str]:
         case _:
             free = [c for c, t in declared.items() if c not in key and t != "DATE"]
             column = rng.choice(free)
+            if (wanted := asked_for().get(column)) and rng.random() < 0.5:
+                value = rng.choice(wanted)
+                text = str(value) if isinstance(value, int) else f"'{value}'"
+                yield f"UPDATE {table} SET {column} = {text} WHERE rowid = {row}"
+                return
             order = f"(o.rowid * {rng.randrange(1, 999)}) % 997"
             other = f"(SELECT o.{column} FROM {table} o ORDER BY {order} LIMIT 1)"
             yield f"UPDATE {table} SET {column} = {other} WHERE rowid = {row}"
@@ -126,8 +164,6 @@ class Oracle:
 
 def _insert(con: duckdb.DuckDBPyConnection, table: str, rows: list[tuple[Any, ...]]) -> None:
     if rows:
-        import pyarrow as pa
-
         arrays = [pa.array(column) for column in zip(*rows, strict=True)]
         read = pa.Table.from_arrays(arrays, names=[f"c{i}" for i in range(len(arrays))])
         con.register("rows_read", read)
