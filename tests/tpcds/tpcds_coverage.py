@@ -12,11 +12,9 @@ from pathlib import Path
 
 from tpcds_texts import SOURCE, catalog, texts
 
-from stillframe.algebra import Aggregate, Plan, Semi, Window
-from stillframe.change.keywise import Keywise, keyed_inputs
-from stillframe.change.parts import split
+from stillframe.change import how
 from stillframe.engine import EngineRefused, ScalarWriter, select_sql
-from stillframe.sql import Refused, resolve
+from stillframe.sql import Refused, resolved
 
 PAGE = Path(__file__).parents[2] / "docs" / "tpcds.md"
 INCREMENTAL, RECOMPUTED, REFUSED = "incremental", "with recomputation", "refused"
@@ -30,11 +28,10 @@ maintains all of them.
 The texts are those of DuckDB's extension, translated by three rules: names are quoted with backquotes and
 have no blanks, tables are relations of the source `{SOURCE}`, and an output without a name gets one.
 
-- *Incremental*: each operator finds the keys that a change touches, and evaluates only those. An `ORDER BY`
-  with `LIMIT` at the end is chosen anew from the part below it, which is kept.
-- *With recomputation*: an operator within the query has no key to go by (an aggregate without `GROUP BY`, a
-  window without `PARTITION BY`, a condition that is no equality), and is evaluated whole when what it reads
-  changes; all else in the query is incremental.
+- *Incremental*: each operator brings its rows forward, or finds the keys that a change touches and evaluates
+  only those.
+- *With recomputation*: an operator within the query is evaluated whole when what it reads changes, for the
+  reason told; all else in the query is incremental.
 - *Refused*: the codes say why.
 
 """
@@ -55,7 +52,7 @@ def answers() -> dict[int, Answer]:
 
 def _answer(text: str) -> Answer:
     try:
-        plan = resolve(text, catalog())
+        plan, operators = resolved(text, catalog())
         for sail in (False, True):
             select_sql(plan, lambda scan: scan.relation, ScalarWriter(sail=sail))
     except Refused as refused:
@@ -64,30 +61,14 @@ def _answer(text: str) -> Answer:
         return Answer(REFUSED, codes, first.message, first.hint)
     except EngineRefused as refused:
         return Answer(REFUSED, (f"{refused.code} on Sail",), refused.message, refused.hint or "")
-    parts, rest = split(plan, "v")
-    operators = [*parts.values(), rest]
-    whole = [_operator(part) for part in operators if isinstance(part, Keywise) and _has_no_key(part)]
-    ends = next((_operator(p) for p in reversed(operators) if isinstance(p, Keywise)), "")
-    if whole and whole[-1] == ends and ends.startswith("first"):
-        whole.pop()
-    found = Counter(whole)
-    why = ", ".join(f"{count} × {name}" if count > 1 else name for name, count in found.items())
-    return Answer(RECOMPUTED if whole else INCREMENTAL, (), why)
-
-
-def _has_no_key(plan: Keywise) -> bool:
-    return any(not side.keys for side in keyed_inputs(plan))
-
-
-def _operator(plan: Plan) -> str:
-    match plan:
-        case Aggregate():
-            return "aggregate of everything"
-        case Window():
-            return "window over everything" if plan.keep is None else f"first {plan.keep}"
-        case Semi():
-            return "anti-join" if plan.anti else "semi-join"
-    return "join"
+    anew = [found for operator in operators if not (found := how(operator.plan)).incremental]
+    if not anew:
+        return Answer(INCREMENTAL)
+    codes = Counter(found.code for found in anew)
+    why = "; ".join(dict.fromkeys(found.words for found in anew))
+    return Answer(
+        RECOMPUTED, tuple(f"{code} × {n}" if n > 1 else code for code, n in codes.items()), why, anew[0].hint
+    )
 
 
 def page() -> str:
