@@ -27,7 +27,8 @@ FORWARD = ("incremental", "unchanged")
 
 @dataclass
 class Campaign:
-    """`frames` frames at a scale. `views` are those of the 22 that are there."""
+    """`moved` counts for each view the frames in which its answer was another one than before, `seconds` for
+    each view and part what frames after the first took."""
 
     shop: Shop
     sources: Sources
@@ -108,7 +109,7 @@ class Campaign:
         self.last[view] = expected
         free = [i for i, name in enumerate(table.column_names) if (view, name) in PERMITTED]
         shown = Counter(zip(*(column.to_pylist() for column in table.columns), strict=True))
-        missing, extra = _without(expected, free) - _without(shown, free), None
+        missing = _without(expected, free) - _without(shown, free)
         extra = _without(shown, free) - _without(expected, free)
         if not missing and not extra:
             return ""
@@ -120,7 +121,9 @@ class Campaign:
 
     def report(self) -> str:
         forward = [view for view in self.last if view not in self.recomputed]
-        lines = [f"seed {self.seed}, scale {self.scale}: {len(forward)} of {len(TEXTS)} views incremental"]
+        lines = [
+            f"seed {self.seed}, scale {self.scale}: {len(forward)} of {len(self.last)} views incremental"
+        ]
         lines += [f"  {view}: {', '.join(sorted(why))}" for view, why in sorted(self.recomputed.items())]
         lines += [f"  {name}: {seconds:.2f} s" for name, seconds in self.seconds.most_common(25)]
         return "\n".join(lines)
