@@ -1,8 +1,8 @@
 """TPC-H: its 22 queries as views over tables in PostgreSQL, MariaDB and SQLite. After each frame of its
 refresh functions and of random changes, every view equals what DuckDB makes of its text over their rows.
 
-STILLFRAME_SEED replays a campaign. On Apache Spark, which takes many times as long for so little data, some of
-the views go through two frames, and all of them only in the longer campaign.
+STILLFRAME_SEED replays a campaign. Apache Spark takes many times as long for so little data: there some of the
+views go through two frames, and all of them only in the longer campaign.
 """
 
 from __future__ import annotations
