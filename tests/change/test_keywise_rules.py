@@ -35,7 +35,7 @@ from stillframe.algebra import (
     evaluate,
     normalize,
 )
-from stillframe.algebra.types import BIGINT, INT, decimal
+from stillframe.algebra.types import BIGINT, DOUBLE, INT, decimal
 from stillframe.algebra.windows import SO_FAR
 from stillframe.change import (
     ARRIVING,
@@ -78,6 +78,14 @@ PLANS: dict[str, Plan] = {
     "count alone": Aggregate(R, (), (Measure("n", "count"),)),
     "distinct": Aggregate(R, (Output("k", K),)),
     "expression": Aggregate(R, (Output("k", Call("+", (K, X))),), (Measure("n", "count"),)),
+    "spread": Aggregate(
+        R, (Output("k", K),), (Measure("v", "var_samp", Cast(X, DOUBLE)), Measure("n", "count"))
+    ),
+    "distinct values": Aggregate(
+        R,
+        (Output("k", K),),
+        (Measure("s", "sum_distinct", X), Measure("a", "avg_distinct", X), Measure("d", "count_distinct", K)),
+    ),
     "brought forward": Aggregate(R, (Output("k", K),), INVERTIBLE),
     "brought forward, one group": Aggregate(R, (), INVERTIBLE),
     "truths": Aggregate(
@@ -292,11 +300,11 @@ def not_at_all(rows: Plan, keys: tuple[Scalar, ...], touched: Scan, null: set[in
 @pytest.mark.parametrize("bug", [without_null, not_at_all])
 def test_planted_bugs_are_caught(bug: Restrict) -> None:
     with pytest.raises(AssertionError, match="seed"):
-        check(PLANS["sums"], bug)
+        check(PLANS["spread"], bug)
 
 
 def test_parts_are_shared_and_joins_read_them_from_the_lake() -> None:
-    groups = PLANS["sums"]
+    groups = PLANS["brought forward"]
     both = Join((groups, groups), (Call("=", (Ref(0, INT), Ref(len(groups.schema), INT))),))
     parts, rest = split(normalize(both), "v")
     assert list(parts) == ["v~1"] and not isinstance(rest, Aggregate)

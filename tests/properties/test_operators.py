@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from random import Random
 from typing import Any
 
@@ -121,6 +121,13 @@ TEXTS = {
     "top_distinct": "SELECT DISTINCT amount FROM a.orders ORDER BY amount DESC LIMIT 2",
     "shares": "SELECT town, sum(amount) AS total, rank() OVER (PARTITION BY count(*) ORDER BY sum(amount))"
     " AS r, sum(count(*)) OVER (PARTITION BY sum(amount) > 5) AS n FROM a.orders GROUP BY town",
+    "flagged": "SELECT town, customer, grouping(town) + grouping(customer) AS level, grouping_id(town,"
+    " customer) AS number, count(*) AS n FROM a.orders GROUP BY CUBE (town, customer)",
+    "different": "SELECT town, count(DISTINCT customer) AS c, sum(DISTINCT amount) AS s, count(DISTINCT"
+    " amount) AS a, count(*) AS n, max(amount) AS m FROM a.orders GROUP BY town",
+    "all_different": "SELECT count(DISTINCT customer) AS c, sum(amount) AS s FROM a.orders LIMIT 5",
+    "spread": "SELECT town, var_pop(amount) AS v, stddev(amount) AS d, sum(CAST(amount AS DOUBLE)) AS s,"
+    " avg(CAST(amount AS DOUBLE)) AS m FROM a.orders GROUP BY town",
     "ordered": "SELECT id FROM a.orders ORDER BY amount",
     "latest": "SELECT p.id, t.id AS last FROM b.people p LEFT JOIN (SELECT id, customer FROM a.orders"
     " QUALIFY row_number() OVER (PARTITION BY customer ORDER BY id DESC) = 1) t ON t.customer = p.id",
@@ -198,7 +205,12 @@ class Writer:
 
 def shown(warehouse: Warehouse, view: str) -> Counter[tuple[Any, ...]]:
     table = warehouse.arrow(view)
-    return Counter(zip(*(column.to_pylist() for column in table.columns), strict=True))
+    return counted(zip(*(column.to_pylist() for column in table.columns), strict=True))
+
+
+def counted(rows: Iterable[tuple[Any, ...]]) -> Counter[tuple[Any, ...]]:
+    """Of floats, which are added up in any order, as many digits as all orders have in common."""
+    return Counter(tuple(round(v, 9) if isinstance(v, float) else v for v in row) for row in rows)
 
 
 def views_on(engine: str) -> dict[str, str]:
@@ -222,7 +234,7 @@ def by_duckdb(shop: Shop, texts: dict[str, str]) -> dict[str, Counter[tuple[Any,
         for spark, duck in IN_DUCKDB.items():
             text = text.replace(spark, duck)
         con.execute(f"CREATE VIEW {name} AS {text}")
-        found[name] = Counter(con.execute(f"SELECT * FROM {name}").fetchall())
+        found[name] = counted(con.execute(f"SELECT * FROM {name}").fetchall())
     return found
 
 

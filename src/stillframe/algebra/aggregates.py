@@ -1,15 +1,18 @@
 """Aggregate functions: their types as Spark's ANSI mode has them, and what they mean on a group.
 
 A group is given as its values with how often each occurs. NULL is no value: it is left out before anything
-else, and a group without values has the result NULL, or the count 0. Sums are exact. There is none of DOUBLE:
-its result would depend on the order in which rows are added, so that no two computations need agree.
+else, and a group without values has the result NULL, or the count 0. Sums are exact, but for those of DOUBLE
+and what is computed from them (`inexact`): these depend on the order in which rows are added, so that two
+computations agree in all but the last digits.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Context, Decimal
+from fractions import Fraction
 from typing import Any
 
 from stillframe.algebra.functions import TypeMismatch, in_range, to_decimal
@@ -33,6 +36,8 @@ def _sum_type(taken: Type) -> Type:
         return BIGINT
     if taken.is_decimal:
         return decimal(min(MAX_PRECISION, taken.precision + 10), taken.scale)
+    if taken == DOUBLE:
+        return DOUBLE
     raise TypeMismatch(_no_sum("sum", taken))
 
 
@@ -42,19 +47,28 @@ def _average_type(taken: Type) -> Type:
     if taken.is_decimal:
         digits = min(MAX_PRECISION, taken.precision + 4)
         return decimal(digits, min(taken.scale + 4, digits, MAX_PRECISION))
+    if taken == DOUBLE:
+        return DOUBLE
     raise TypeMismatch(_no_sum("avg", taken))
 
 
 def _no_sum(function: str, taken: Type) -> str:
-    if taken == DOUBLE:
-        return f"{function} of DOUBLE depends on the order of the rows"
     return f"{function} takes a number, not {taken}"
 
 
 def _sum(result: Type, values: Values) -> Any:
     if result == BIGINT:
         return in_range(sum(value * n for value, n in values), BIGINT)
+    if result == DOUBLE:
+        return _floats(values)
     return to_decimal(_total(values), result)
+
+
+def _floats(values: Values) -> float:
+    try:
+        return math.fsum(value for value, n in values for _ in range(n))
+    except (OverflowError, ValueError):  # of infinities
+        return float(sum(value * n for value, n in values))
 
 
 def _total(values: Values) -> Decimal:
@@ -66,9 +80,38 @@ def _total(values: Values) -> Decimal:
 
 def _average(result: Type, values: Values) -> Any:
     count = sum(n for _, n in values)
-    if result == DOUBLE:
+    if result == DOUBLE and all(isinstance(value, int) for value, _ in values):
         return float(sum(value * n for value, n in values)) / float(count)
+    if result == DOUBLE:
+        return _floats(values) / count
     return to_decimal(_WIDE.divide(_total(values), Decimal(count)), result)
+
+
+def _spread(*, sample: bool, root: bool) -> Callable[[Type, Values], Any]:
+    """Variance, or its root: of a sample, or of all there are. One value has no variance of a sample."""
+
+    def evaluate(_: Type, values: Values) -> Any:
+        count = sum(n for _, n in values)
+        if count - sample < 1:
+            return None
+        if not all(math.isfinite(value) for value, _ in values):
+            return math.nan
+        mean = sum((Fraction(value) * n for value, n in values), Fraction()) / count
+        squares = sum(((Fraction(value) - mean) ** 2 * n for value, n in values), Fraction())
+        variance = float(squares / (count - sample))
+        return math.sqrt(variance) if root else variance
+
+    return evaluate
+
+
+def _double(taken: Type) -> Type:
+    if taken != DOUBLE:
+        raise TypeMismatch(f"takes a number, not {taken}")
+    return DOUBLE
+
+
+def _once(values: Values) -> Values:
+    return [(value, 1) for value, _ in values]
 
 
 def _truth(taken: Type) -> Type:
@@ -77,11 +120,26 @@ def _truth(taken: Type) -> Type:
     return BOOLEAN
 
 
+SPREADS = ("var_samp", "var_pop", "stddev_samp", "stddev_pop")
+DISTINCT = {"count": "count_distinct", "sum": "sum_distinct", "avg": "avg_distinct"}
+
+
+def inexact(function: str, taken: Type | None) -> bool:
+    """Whether two computations of it may differ in the last digits."""
+    return function in SPREADS or (function.startswith(("sum", "avg")) and taken == DOUBLE)
+
+
 AGGREGATIONS: dict[str, Aggregation] = {
     "count": Aggregation(lambda _: BIGINT, lambda _, values: sum(n for _, n in values), nullable=False),
     "count_distinct": Aggregation(lambda _: BIGINT, lambda _, values: len(values), nullable=False),
     "sum": Aggregation(_sum_type, _sum),
     "avg": Aggregation(_average_type, _average),
+    "sum_distinct": Aggregation(_sum_type, lambda result, values: _sum(result, _once(values))),
+    "avg_distinct": Aggregation(_average_type, lambda result, values: _average(result, _once(values))),
+    "var_samp": Aggregation(_double, _spread(sample=True, root=False)),
+    "var_pop": Aggregation(_double, _spread(sample=False, root=False)),
+    "stddev_samp": Aggregation(_double, _spread(sample=True, root=True)),
+    "stddev_pop": Aggregation(_double, _spread(sample=False, root=True)),
     "min": Aggregation(lambda taken: taken, lambda _, values: min((v for v, _ in values), key=ordered)),
     "max": Aggregation(lambda taken: taken, lambda _, values: max((v for v, _ in values), key=ordered)),
     "bool_and": Aggregation(_truth, lambda _, values: all(v for v, _ in values)),

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 
-from stillframe.algebra.aggregates import AGGREGATIONS
+from stillframe.algebra.aggregates import AGGREGATIONS, SPREADS
 from stillframe.algebra.bag import Row
 from stillframe.algebra.keys import keys_of_join, keys_of_projection
 from stillframe.algebra.scalar import Cast, Literal, Ref, Scalar, refs
@@ -314,7 +314,8 @@ class Aggregate(Plan):
         )
 
     def _may_be_empty(self, measure: Measure) -> bool:
-        return not self.keys or measure.arg is None or is_nullable(measure.arg, self.input.schema)
+        few = measure.function in SPREADS  # one value is not enough
+        return few or not self.keys or measure.arg is None or is_nullable(measure.arg, self.input.schema)
 
     @property
     def inputs(self) -> tuple[Plan, ...]:

@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from stillframe.algebra.aggregates import AGGREGATIONS, aggregated, ordered
+from stillframe.algebra.aggregates import AGGREGATIONS, SPREADS, aggregated, ordered
 from stillframe.algebra.functions import TypeMismatch
 from stillframe.algebra.scalar import Scalar
 from stillframe.algebra.types import BIGINT, DOUBLE, INT, Type
 
-WINDOW_AGGREGATES = ("count", "sum", "avg", "min", "max", "bool_and", "bool_or")
+WINDOW_AGGREGATES = ("count", "sum", "avg", "min", "max", "bool_and", "bool_or", *SPREADS)
 
 
 @dataclass(frozen=True)

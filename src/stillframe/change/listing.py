@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from stillframe.algebra import Aggregate, Join, Plan, Semi, Window
+from stillframe.algebra.aggregates import DISTINCT
 from stillframe.change.first_rows import keeps_first
 from stillframe.change.invertible import stored
 from stillframe.change.keywise import shown_keys
@@ -46,6 +47,10 @@ def how(plan: Plan | None) -> How:
 
 
 def _groups(plan: Aggregate) -> How:
+    """Aggregates of distinct values are plain ones of a grouping of their own."""
+    distinct = {word: base for base, word in DISTINCT.items()}
+    measures = tuple(replace(m, function=distinct.get(m.function, m.function)) for m in plan.measures)
+    plan = replace(plan, measures=measures)
     if stored(plan) is None:
         named = ", ".join(dict.fromkeys(m.function for m in plan.measures if _alone(plan, m.function)))
         if plan.keys:

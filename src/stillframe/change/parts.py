@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from stillframe.algebra import (
     Aggregate,
+    Call,
     Filter,
     Join,
     Negate,
@@ -18,6 +19,7 @@ from stillframe.algebra import (
     Plan,
     Project,
     Ref,
+    Scalar,
     Scan,
     Semi,
     Times,
@@ -25,6 +27,8 @@ from stillframe.algebra import (
     Window,
     normalize,
 )
+from stillframe.algebra.aggregates import DISTINCT
+from stillframe.algebra.plan import is_nullable
 from stillframe.change.invertible import stored
 
 
@@ -39,6 +43,49 @@ def _part(plan: Plan, name: str, parts: dict[str, Plan]) -> Scan:
     called = next((known for known, other in parts.items() if other == plan), f"{name}~{len(parts) + 1}")
     parts[called] = plan
     return Scan(called, plan.schema)
+
+
+_BASE = {distinct: base for base, distinct in DISTINCT.items()}
+
+
+def without_distinct(plan: Aggregate) -> Plan:
+    """Aggregates of distinct values as plain ones, of groups by key and value; joined, by key, to each other
+    and to the aggregates of all values. Every group is in all of these: a value that is NULL is a value to
+    group by, and none to count."""
+    width = len(plan.keys)
+    keys = tuple(Output(key.name, Ref(i, key.scalar.type)) for i, key in enumerate(plan.keys))
+    sides: list[Aggregate] = []
+    places: dict[int, Ref] = {}
+    at = 0
+    plain = [i for i, measure in enumerate(plan.measures) if measure.function not in _BASE]
+    args = dict.fromkeys(m.arg for m in plan.measures if m.function in _BASE)
+    for arg in (None, *args) if plain else args:
+        if arg is None:
+            chosen, measures = plain, tuple(plan.measures[i] for i in plain)
+            side = Aggregate(plan.input, plan.keys, measures)
+        else:
+            chosen = [i for i, m in enumerate(plan.measures) if m.function in _BASE and m.arg == arg]
+            values = Aggregate(plan.input, (*plan.keys, Output("value", arg)))
+            value = Ref(width, arg.type)
+            measures = tuple(
+                replace(plan.measures[i], function=_BASE[plan.measures[i].function], arg=value)
+                for i in chosen
+            )
+            side = Aggregate(values, keys, measures)
+        places |= {n: Ref(at + width + j, measures[j].type) for j, n in enumerate(chosen)}
+        sides.append(side)
+        at += len(side.schema)
+    shown = (*(key.scalar for key in keys), *(places[i] for i in range(len(plan.measures))))
+    outputs = tuple(Output(n, scalar) for n, scalar in zip(plan.schema.names, shown, strict=True))
+    if len(sides) == 1:
+        return Project(sides[0], outputs)
+    joined, offset = list[Scalar](), len(sides[0].schema)
+    for side in sides[1:]:
+        for i, key in enumerate(plan.keys):
+            word = "<=>" if is_nullable(key.scalar, plan.input.schema) else "="
+            joined.append(Call(word, (Ref(i, key.scalar.type), Ref(offset + i, key.scalar.type))))
+        offset += len(side.schema)
+    return Project(Join(tuple(sides), tuple(joined)), outputs)
 
 
 def _groups(plan: Aggregate, name: str, parts: dict[str, Plan]) -> Plan:
@@ -86,6 +133,8 @@ def _factor(plan: Plan, name: str, parts: dict[str, Plan]) -> Plan:
 
 def _left(plan: Plan, name: str, parts: dict[str, Plan]) -> Plan:
     match plan:
+        case Aggregate() if any(measure.function in _BASE for measure in plan.measures):
+            return _left(without_distinct(plan), name, parts)
         case Aggregate(source, keys, measures):
             return _groups(Aggregate(normalize(_left(source, name, parts)), keys, measures), name, parts)
         case Semi(left, right, conditions, anti):

@@ -121,6 +121,8 @@ def _semi(plan: Semi, leaf: Leaf, writer: ScalarWriter) -> str:
 
 _AGGREGATES = {
     "count_distinct": "COUNT(DISTINCT {0}){1}",
+    "sum_distinct": "SUM(DISTINCT {0}){1}",
+    "avg_distinct": "AVG(DISTINCT {0}){1}",
     "bool_and": "BOOL_AND({0}){1}",
     "bool_or": "BOOL_OR({0}){1}",
 }

@@ -237,7 +237,7 @@ _KINDS: dict[str, tuple[str, str]] = {
     ),
     "AGGREGATE": (
         "this aggregate is not maintained, or not here",
-        "SELECT and HAVING take count, count_if, sum, avg, min, max, bool_and and bool_or",
+        "SELECT and HAVING take count, count_if, sum, avg, min, max, bool_and, bool_or, var_… and stddev_…",
     ),
     "WINDOW": ("window functions are not maintained", "compute it when you read the view"),
     "GENERATOR": (

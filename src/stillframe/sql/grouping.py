@@ -13,14 +13,15 @@ from itertools import combinations, product
 
 from sqlglot import exp
 
+from stillframe.algebra.aggregates import DISTINCT, SPREADS
 from stillframe.algebra.functions import TypeMismatch
 from stillframe.algebra.plan import Aggregate, Measure, Output, Plan, Project, UnionAll
-from stillframe.algebra.scalar import Call, Case, Cast, Literal, Ref, Scalar, call, case, map_refs
-from stillframe.algebra.types import BOOLEAN, VOID
+from stillframe.algebra.scalar import Call, Case, Cast, Literal, Ref, Scalar, call, case, cast, map_refs
+from stillframe.algebra.types import BIGINT, BOOLEAN, DOUBLE, TINYINT, VOID
 from stillframe.sql.complaints import Complaints
 from stillframe.sql.expressions import Expressions
 from stillframe.sql.functions import boolean
-from stillframe.sql.scope import ASKED, MEASURED, From
+from stillframe.sql.scope import ASKED, FLAGGED, MEASURED, From
 
 AGGREGATES: dict[str, str] = {
     "count": "count",
@@ -35,11 +36,19 @@ AGGREGATES: dict[str, str] = {
     "bool_or": "bool_or",
     "any": "bool_or",
     "some": "bool_or",
+    **{name: name for name in SPREADS},
+    "variance": "var_samp",
+    "stddev": "stddev_samp",
+    "std": "stddev_samp",
 }
 
 
 def is_aggregate(node: exp.Expr) -> bool:
     return isinstance(node, exp.Anonymous) and node.name.lower() in AGGREGATES
+
+
+def _is_grouping(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Anonymous) and node.name.lower() in ("grouping", "grouping_id")
 
 
 def has_aggregates(node: exp.Expr) -> bool:
@@ -70,16 +79,36 @@ class Measures:
     """The aggregates met so far, each once."""
 
     found: list[Measure] = field(default_factory=list)
+    keys: tuple[Scalar, ...] = ()  # of GROUP BY, where it has several sets
 
     def takes(self, node: exp.Expr) -> bool:
-        return is_aggregate(node) or isinstance(node, exp.Filter)
+        return is_aggregate(node) or isinstance(node, exp.Filter) or _is_grouping(node)
 
     def of(self, over: Expressions, node: exp.Expr) -> Scalar:
         """The column that an aggregate becomes. `over` resolves what it is computed of."""
+        if _is_grouping(node):
+            return self._grouping(replace(over, special=()), node)
         measure = aggregate(replace(over, special=()), node)
         if measure not in self.found:
             self.found.append(measure)
         return Ref(MEASURED + self.found.index(measure), measure.type)
+
+    def _grouping(self, over: Expressions, node: exp.Expr) -> Scalar:
+        """1 where a key is not of a row's grouping set, else 0; of several keys, as the digits of a number
+        in base 2."""
+        keys = [_bare(key) for key in self.keys]
+        asked = [_bare(over.scalar(part)) for part in node.expressions] or keys
+        whole = node.name.lower() == "grouping_id"
+        if not keys or any(key not in keys for key in asked) or (len(asked) != 1 and not whole):
+            hint = "name a key of GROUP BY ROLLUP, CUBE or GROUPING SETS"
+            over.complaints.stop(node, "GROUPING_SETS", f"{node.name} of no key of grouping sets", hint)
+        flags: list[Scalar] = [Ref(FLAGGED + keys.index(key), TINYINT) for key in asked]
+        if not whole:
+            return flags[0]
+        number: Scalar = Literal(0, BIGINT)
+        for flag in flags:
+            number = call("+", call("*", number, Literal(2, BIGINT)), cast(flag, BIGINT))
+        return number
 
 
 def aggregate(over: Expressions, node: exp.Expr) -> Measure:
@@ -98,11 +127,15 @@ def aggregate(over: Expressions, node: exp.Expr) -> Measure:
         counted = boolean(arg, "what count_if counts")
         condition = counted if condition is None else call("and", condition, counted)
         arg = None
-    if distinct and function == "count":
-        function = "count_distinct"
-    elif distinct and function in ("sum", "avg"):
+    if distinct and function in SPREADS:
         hint = "aggregate a query that selects DISTINCT"
         over.complaints.stop(node, "AGGREGATE", f"{function}(DISTINCT …) is not maintained", hint)
+    function = DISTINCT.get(function, function) if distinct else function
+    if function in SPREADS and arg is not None:
+        if not (arg.type.is_numeric or arg.type == VOID):
+            message = f"{function} takes a number, not {arg.type}"
+            over.complaints.stop(node, "AGGREGATE_TYPE", message, "write CAST(… AS type)")
+        arg = cast(arg, DOUBLE)
     if condition is not None:
         value = arg if arg is not None else Literal(True, BOOLEAN)
         arg = case(((condition, value),), Literal(None, value.type))
@@ -112,8 +145,7 @@ def aggregate(over: Expressions, node: exp.Expr) -> Measure:
     try:
         _ = measure.type
     except TypeMismatch as error:
-        exact = "write CAST(… AS DECIMAL(p, s)), whose sum is exact"
-        hint = exact if "DOUBLE" in str(error) else "write CAST(… AS type) to say what is meant"
+        hint = "write CAST(… AS type) to say what is meant"
         over.complaints.stop(node, "AGGREGATE_TYPE", str(error), hint)
     return measure
 
@@ -161,7 +193,9 @@ class Groups:
         ]
         first = len(place) + len(also)
         measures = [Ref(first + i, m.type) for i, m in enumerate(self.measures.found)]
-        return Project(groups, tuple(Output(f"g{i}", scalar) for i, scalar in enumerate((*keys, *measures))))
+        flags = [Literal(int(i not in chosen), TINYINT) for i in range(len(self.keys))]
+        shown = (*keys, *measures, *flags)
+        return Project(groups, tuple(Output(f"g{i}", scalar) for i, scalar in enumerate(shown)))
 
     def moved(self, scalar: Scalar, node: exp.Expr) -> Scalar:
         bare = [_bare(key) for key in self.keys]
@@ -181,6 +215,8 @@ class Groups:
                     return scalar
                 if position < MEASURED:
                     raise _NotGrouped(name)
+                if position >= FLAGGED:
+                    return Ref(len(keys) + len(self.measures.found) + position - FLAGGED, type_)
                 return Ref(len(keys) + position - MEASURED, type_)
             case Call(function, args):
                 return Call(function, tuple(self._moved(arg, keys) for arg in args))

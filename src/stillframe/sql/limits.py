@@ -13,10 +13,13 @@ from stillframe.algebra.windows import Ordering, Windowed
 from stillframe.sql.complaints import Complaints
 
 
-def limits(complaints: Complaints, node: exp.Expr) -> tuple[int | None, int]:
-    """How many rows are kept, None for all, and how many are left out before them."""
+def limits(complaints: Complaints, node: exp.Expr, *, single: bool = False) -> tuple[int | None, int]:
+    """How many rows are kept, None for all, and how many are left out before them. A `single` row needs no
+    order."""
     limit, offset = (_number(complaints, node.args.get(clause)) for clause in ("limit", "offset"))
-    if (limit is not None or offset) and not node.args.get("order"):
+    if single and not offset and limit:
+        return None, 0
+    if (limit is not None or offset) and not node.args.get("order") and not single:
         place = node.args.get("limit") or node.args["offset"]
         message = "which rows LIMIT keeps is not determined without an order"
         complaints.stop(place, "LIMIT", message, "write ORDER BY before it")

@@ -238,7 +238,7 @@ class _Queries(Subqueries):
         """Every expression is resolved before the plan that computes it is there, in the order of the text;
         then the plan grows step by step, and the expressions are moved onto it."""
         self.check_clauses(node, *_SELECT, *_ORDER)
-        limit, offset = limits(self.complaints, node)
+        limit, offset = limits(self.complaints, node, single=_is_single(node))
         source = self.from_clause(node)
         plan: Plan = source.plan if source else ONE_ROW
         if (where := node.args.get("where")) is not None:
@@ -365,7 +365,9 @@ class _Queries(Subqueries):
             return None
         named = {item.alias.lower(): item.this for item in node.expressions if isinstance(item, exp.Alias)}
         keys = group_keys(self.complaints, node, source, named)
-        return Groups(self.complaints, tuple(keys.scalars), Measures(), keys.sets)
+        scalars = tuple(keys.scalars)
+        measures = Measures(keys=scalars if keys.sets is not None else ())
+        return Groups(self.complaints, scalars, measures, keys.sets)
 
     def _outputs(
         self, node: exp.Expr, source: From | None, special: tuple[Special, ...]
@@ -431,6 +433,12 @@ def set_operation(left: Plan, right: Plan, *, both: bool, once: bool) -> Plan:
         fewer = case(((call("<", m, n), m),), n)
         groups = Times(groups, fewer if both else call("-", m, n))
     return Project(groups, tuple(Output(key.name, Ref(i, key.scalar.type)) for i, key in enumerate(keys)))
+
+
+def _is_single(node: exp.Expr) -> bool:
+    """Whether a SELECT has at most one row, whatever it reads."""
+    grouped = has_aggregates(node) or node.args.get("having")
+    return bool(grouped or not node.args.get("from_")) and not node.args.get("group")
 
 
 def _at(plan: Plan, position: int) -> Ref:

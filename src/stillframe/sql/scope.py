@@ -10,6 +10,7 @@ from stillframe.algebra.types import VOID, Type
 
 # While the expressions of a SELECT are resolved, what is computed later stands as a column from here on:
 MEASURED = 1 << 20  # aggregates
+FLAGGED = MEASURED + (1 << 16)  # whether keys are of a row's grouping set
 ASKED = 1 << 21  # answers of queries inside
 WINDOWED = 1 << 22  # window functions
 THERE = 1 << 23  # columns of a query inside, seen beside those around it

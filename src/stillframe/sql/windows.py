@@ -12,6 +12,7 @@ from typing import NoReturn
 
 from sqlglot import exp
 
+from stillframe.algebra.aggregates import DISTINCT
 from stillframe.algebra.functions import TypeMismatch
 from stillframe.algebra.plan import Plan, Window
 from stillframe.algebra.scalar import Literal, Ref, Scalar, map_refs, unify
@@ -174,7 +175,7 @@ class Windows:
         default = SO_FAR if window.order else WHOLE
         if is_aggregate(called) or isinstance(called, exp.Filter):
             measure = aggregate(over, called)
-            if measure.function == "count_distinct":
+            if measure.function in DISTINCT.values():
                 self._refuse(called, "there is no DISTINCT in a window", "group first")
             args = () if measure.arg is None else (measure.arg,)
             return Windowed("", measure.function, args, window.span or default)
