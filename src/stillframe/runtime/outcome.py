@@ -43,7 +43,8 @@ class NeedsFull(StillframeError):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a session did to one view."""
+    """What a session did to one view. `rows_in` are changed rows, `rows_read` other rows of relations that
+    were read for it; what was read for another view in the session is not read again."""
 
     mode: str
     reason: str
@@ -53,6 +54,7 @@ class Outcome:
     seconds: float = 0.0
     error: StillframeError | None = None
     asked: int = 0
+    rows_read: int = 0
     compensated: int = 0  # answers that had seen more than was reported when their question was sent
 
     def to_json(self) -> dict[str, Any]:
@@ -62,6 +64,7 @@ class Outcome:
             "algorithm": self.algorithm,
             "rows_in": self.rows_in,
             "rows_out": self.rows_out,
+            "rows_read": self.rows_read,
             "seconds": round(self.seconds, 3),
             "questions": self.asked,
             "compensated": self.compensated,

@@ -74,7 +74,7 @@ class Reads:
         columns: Mapping[str, frozenset[int]],
         schemas: Mapping[str, Schema],
         folder: Path,
-        counted: Callable[[str, Staged], None],
+        counted: Callable[[str, str, Staged], None],
     ) -> None:
         self._engine = engine
         self._sources = sources
@@ -138,7 +138,7 @@ class Reads:
             types = [self._schemas[relation][i].type for i in positions]
             folder = self._folder / str(len(self._memo))
             self._memo[key] = stage(self._engine, read, positions, types, folder, net=net)
-            self._counted(relation, self._memo[key])
+            self._counted(str(key[0]), relation, self._memo[key])
         return self._memo[key]
 
 

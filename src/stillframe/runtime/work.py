@@ -72,6 +72,7 @@ class Work:
         self.changes: dict[str, ViewFiles] = {}
         self.staging = means.lake.attempt("staging")
         self._numbers = count()
+        self._rows_read = 0
         self.fixing = Fixing(means, previous, self.views, full, fixed or {}, self.staging)
         self.vector = self.fixing.vector
         self.conducting = self.fixing.conducting
@@ -102,7 +103,8 @@ class Work:
     def _begins(self, view: View) -> bool:
         return self.fixing.begins(view)
 
-    def _staged(self, relation: str, staged: Staged) -> None:
+    def _staged(self, kind: str, relation: str, staged: Staged) -> None:
+        self._rows_read += staged.rows if kind == "state" else 0
         source = relation.split(".", 1)[0]
         size = sum(path.stat().st_size for path in staged.files)
         self.means.metrics.count("stillframe_source_bytes_total", size, source=source)
@@ -147,6 +149,7 @@ class Work:
                     reason=reason,
                     rows_in=max(own.rows_in, part.rows_in),
                     seconds=own.seconds + part.seconds,
+                    rows_read=own.rows_read + part.rows_read,
                 )
         return found
 
@@ -183,7 +186,7 @@ class Work:
         return states
 
     def _maintain(self, view: View) -> None:
-        started = time.perf_counter()
+        started, read = time.perf_counter(), self._rows_read
         former = self._former(view.name)
         try:
             self._check_inputs(view)
@@ -204,7 +207,9 @@ class Work:
             if error.code in (ENGINE_LOST, NO_ENGINE):  # of no view: nothing more can be computed
                 raise
             outcome = self._stop(view, former, error)
-        self.outcomes[view.name] = replace(outcome, seconds=time.perf_counter() - started)
+        self.outcomes[view.name] = replace(
+            outcome, seconds=time.perf_counter() - started, rows_read=self._rows_read - read
+        )
 
     def _compute(self, view: View, former: ViewState | None, passing: tuple[str, ...] = ()) -> Outcome:
         """Bring a view forward, or recompute it. An error of the change alone may be one that the view at

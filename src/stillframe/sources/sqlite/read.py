@@ -71,7 +71,7 @@ def _require_file(source: str, path: Path) -> None:
 
 @contextmanager
 def reading(source: str, path: Path, keys: Keys | None = None) -> Iterator[sqlite3.Connection]:
-    """One snapshot. The values of `keys` are in the table temp.keys, column k."""
+    """One snapshot. The values of `keys` are in the table temp._stillframe_keys, column k."""
     _require_file(source, path)
     with explained(source, path):
         con = _connect(path, "ro")
@@ -88,9 +88,9 @@ def reading(source: str, path: Path, keys: Keys | None = None) -> Iterator[sqlit
             if keys is not None:
                 con.execute("PRAGMA temp_store = MEMORY")
                 kind = "INTEGER" if pa.types.is_integer(keys.values.type) else "TEXT"
-                con.execute(f"CREATE TEMP TABLE keys (k {kind} PRIMARY KEY)")
+                con.execute(f"CREATE TEMP TABLE _stillframe_keys (k {kind} PRIMARY KEY)")
                 wanted = ((k,) for k in keys.values.to_pylist() if k is not None)
-                con.executemany("INSERT OR IGNORE INTO temp.keys VALUES (?)", wanted)
+                con.executemany("INSERT OR IGNORE INTO temp._stillframe_keys VALUES (?)", wanted)
             con.execute("PRAGMA query_only = ON")
             con.execute("BEGIN")
             yield con

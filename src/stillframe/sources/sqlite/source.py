@@ -423,7 +423,7 @@ def _among_keys(table: Table, column: str, expression: str) -> str:
     """Compared by the collation of an index where there is one: each built-in collation finds at least
     the equal texts."""
     collation = dict(table.collations).get(table.position(column), "BINARY")
-    return f"{expression} COLLATE {collation} IN (SELECT k FROM temp.keys)"
+    return f"{expression} COLLATE {collation} IN (SELECT k FROM temp._stillframe_keys)"
 
 
 def _between(within: Range, expression: str) -> tuple[str, tuple[Any, ...]]:
