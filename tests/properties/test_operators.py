@@ -128,6 +128,9 @@ TEXTS = {
     "all_different": "SELECT count(DISTINCT customer) AS c, sum(amount) AS s FROM a.orders LIMIT 5",
     "spread": "SELECT town, var_pop(amount) AS v, stddev(amount) AS d, sum(CAST(amount AS DOUBLE)) AS s,"
     " avg(CAST(amount AS DOUBLE)) AS m FROM a.orders GROUP BY town",
+    "either_using": "SELECT id, o.town AS mine, p.town AS theirs FROM a.orders o"
+    " FULL JOIN b.people p USING (id)",
+    "right_using": "SELECT town, o.id, p.id AS person FROM a.orders o RIGHT JOIN b.people p USING (town)",
     "ordered": "SELECT id FROM a.orders ORDER BY amount",
     "latest": "SELECT p.id, t.id AS last FROM b.people p LEFT JOIN (SELECT id, customer FROM a.orders"
     " QUALIFY row_number() OVER (PARTITION BY customer ORDER BY id DESC) = 1) t ON t.customer = p.id",

@@ -50,7 +50,6 @@ ORDERS = "FROM shop.orders"
         (f"SELECT ntile(0) OVER (ORDER BY id) AS n {ORDERS}", ["1:8 WINDOW"]),
         (f"SELECT id {ORDERS} WHERE rank() OVER (ORDER BY id) = 1", ["1:34 WINDOW"]),
         (f"SELECT last_value(id) OVER (ORDER BY amount) AS n {ORDERS}", ["1:8 AMBIGUOUS_ORDER"]),
-        (f"SELECT o.id {ORDERS} o FULL JOIN crm.customers c USING (id)", ["1:42 UNSUPPORTED_SYNTAX"]),
         (f"SELECT id {ORDERS}, LATERAL (SELECT 1)", ["1:45 LATERAL"]),
         (f"SELECT id {ORDERS} LATERAL VIEW explode(x) t AS y", ["1:41 LATERAL"]),
         (f"SELECT explode(id) AS e {ORDERS}", ["1:8 GENERATOR"]),

@@ -124,11 +124,6 @@ class FromItems(ABC):
             self.complaints.stop(join, "UNSUPPORTED_SYNTAX", f"{side} {kind} join is not supported", "")
         if method not in ("", "NATURAL") or side not in ("", "LEFT", "RIGHT", "FULL"):
             self.complaints.stop(join, "UNSUPPORTED_SYNTAX", f"{method} {side} join is not supported", "")
-        if side in ("RIGHT", "FULL") and (method or join.args.get("using")):
-            message = f"{side} JOIN with columns in common is not supported"
-            self.complaints.stop(
-                join, "UNSUPPORTED_SYNTAX", message, "write ON, and coalesce(…) for the column"
-            )
         if (side or kind in ("SEMI", "ANTI")) and not (
             method or join.args.get("using") or join.args.get("on")
         ):
@@ -157,7 +152,8 @@ class FromItems(ABC):
             joined = outer(both.plan, left=side != "RIGHT", right=side != "LEFT")
             lonely = next(found for found in walk(joined) if isinstance(found, Semi))
             self.complaints.operator(join, f"{side} JOIN", lonely)
-            return From(joined, both.columns)
+            shown = From(joined, both.columns)
+            return shown if side == "LEFT" or not using else _either_side(shown, len(using))
         self.complaints.operator(join, "JOIN", both.plan)
         return both
 
@@ -282,6 +278,20 @@ class FromItems(ABC):
 def _side_by_side(left: From, right: From) -> From:
     columns = (*left.columns, *right.shifted(len(left.plan.schema)))
     return From(Join((left.plan, right.plan)), columns)
+
+
+def _either_side(joined: From, common: int) -> From:
+    """The columns in common, which come first, have a value wherever one of the two sides has a row."""
+    width = len(joined.plan.schema)
+    left, right = joined.columns[:common], joined.columns[-common:]
+    columns = [Ref(i, column.type, column.name) for i, column in enumerate(joined.plan.schema)]
+    merged = [call("coalesce", mine.ref, theirs.ref) for mine, theirs in zip(left, right, strict=True)]
+    seen = tuple(
+        replace(mine, qualifier=(), position=width + i, type=scalar.type)
+        for i, (mine, scalar) in enumerate(zip(left, merged, strict=True))
+    )
+    hidden = tuple(replace(column, hidden=True) for column in left)
+    return From(_named(joined.plan, [*columns, *merged]), (*seen, *joined.columns[common:], *hidden))
 
 
 def outer(join: Join, *, left: bool, right: bool) -> Plan:
