@@ -26,10 +26,9 @@ from stillframe.algebra.plan import (
     Semi,
     UnionAll,
     Values,
-    is_nullable,
     walk,
 )
-from stillframe.algebra.scalar import Literal, Ref, Scalar, call, map_refs, refs, shift
+from stillframe.algebra.scalar import Cast, Literal, Ref, Scalar, call, map_refs, refs, shift
 from stillframe.algebra.schema import Column, Schema
 from stillframe.algebra.types import BOOLEAN, Type
 from stillframe.sql.complaints import Complaints
@@ -344,14 +343,16 @@ class Subqueries(FromItems, ABC):
         mine, theirs = (side if self._may_be_null(side, around, there) else None for side in (value, other))
         return equal, mine, theirs
 
-    @staticmethod
-    def _may_be_null(scalar: Scalar, around: From, there: Plan) -> bool:
+    @classmethod
+    def _may_be_null(cls, scalar: Scalar, around: From, there: Plan) -> bool:
+        if isinstance(scalar, Cast):
+            return cls._may_be_null(scalar.arg, around, there)
         if isinstance(scalar, Ref) and scalar.position >= THERE:
             return there.schema[scalar.position - THERE].nullable
         if isinstance(scalar, Ref):
             width = len(around.plan.schema)
             return scalar.position >= width or around.plan.schema[scalar.position].nullable
-        return is_nullable(scalar, there.schema)
+        return not isinstance(scalar, Literal) or scalar.value is None
 
 
 def _first(plan: Plan, kind: type[Plan]) -> Plan:
