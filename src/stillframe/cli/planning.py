@@ -189,9 +189,7 @@ def _add_part(root: Tree, part: Mapping[str, Any]) -> None:
         branch = root.add(Text(f"{part['view']}: kept in the lake, because others are joined with it"))
     else:
         keys = f"by {', '.join(kept['keys'])}" if kept["keys"] else "of all rows"
-        branch = root.add(
-            Text(f"{part['view']}: {kept['operator']} {keys}; groups that change are computed again")
-        )
+        branch = root.add(Text(f"{part['view']}: {kept['operator']} {keys}; {kept['how']}"))
     for term in part["tree"]:
         branch.add(Text(" ⋈ ".join(term["join"]), style="cyan"))
     for query in part["queries"]:

@@ -22,6 +22,7 @@ from stillframe.change import (
     columns_read,
     driver,
     fetches,
+    how,
     keyed_inputs,
     terms,
 )
@@ -103,7 +104,7 @@ def _keywise(plan: Plan) -> dict[str, Any] | None:
         key.name or first.plan.schema[key.position].name if isinstance(key, Ref) else "an expression"
         for key in first.keys
     ]
-    return {"operator": operator, "keys": keys}
+    return {"operator": operator, "keys": keys, "how": how(plan).words}
 
 
 def _next(view: View, situation: Situation) -> dict[str, str]:
