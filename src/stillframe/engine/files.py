@@ -13,6 +13,7 @@ from stillframe.algebra.arrow import COUNT, internal_name
 from stillframe.algebra.schema import Schema
 from stillframe.algebra.types import Type
 from stillframe.engine.session import ENGINE_LOST, Engine, EngineError
+from stillframe.engine.words import identifier
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -56,7 +57,16 @@ def read_files(session: SparkSession, files: Sequence[Path], struct: StructType)
     """The rows of these files, and of no others; no files are no rows."""
     if not files:
         return session.createDataFrame([], struct)
-    return session.read.schema(struct).parquet(*(str(path) for path in files))
+    return session.read.schema(_ddl(struct)).parquet(*(str(path) for path in files))
+
+
+def _ddl(struct: StructType) -> str:
+    """A schema as text. As an object it brings metadata to its columns in Sail, which then finds the same
+    column with and without them in one plan, and gives up."""
+    return ", ".join(
+        f"{identifier(field.name)} {field.dataType.simpleString()}{'' if field.nullable else ' NOT NULL'}"
+        for field in struct.fields
+    )
 
 
 def write_query(engine: Engine, sql: str, folder: Path) -> None:
