@@ -131,6 +131,12 @@ TEXTS = {
     "either_using": "SELECT id, o.town AS mine, p.town AS theirs FROM a.orders o"
     " FULL JOIN b.people p USING (id)",
     "right_using": "SELECT town, o.id, p.id AS person FROM a.orders o RIGHT JOIN b.people p USING (town)",
+    "rolled_in": "SELECT id, id IN (SELECT p.id FROM b.people p) AS known, count(*) AS n FROM a.orders"
+    " GROUP BY ROLLUP (id)",
+    "none_of_it": "SELECT id, (SELECT max(amount) FROM a.orders LIMIT 0) AS m FROM b.people",
+    "asked_twice": "SELECT id FROM a.orders WHERE id = 1 OR (SELECT max(p.id) FROM b.people p) IN"
+    " (SELECT q.customer FROM a.orders q)",
+    "never_in": "SELECT id FROM a.orders WHERE amount NOT IN (SELECT NULL FROM b.people)",
     "ordered": "SELECT id FROM a.orders ORDER BY amount",
     "latest": "SELECT p.id, t.id AS last FROM b.people p LEFT JOIN (SELECT id, customer FROM a.orders"
     " QUALIFY row_number() OVER (PARTITION BY customer ORDER BY id DESC) = 1) t ON t.customer = p.id",

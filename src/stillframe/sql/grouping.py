@@ -16,12 +16,12 @@ from sqlglot import exp
 from stillframe.algebra.aggregates import DISTINCT, SPREADS
 from stillframe.algebra.functions import TypeMismatch
 from stillframe.algebra.plan import Aggregate, Measure, Output, Plan, Project, UnionAll
-from stillframe.algebra.scalar import Call, Case, Cast, Literal, Ref, Scalar, call, case, cast, map_refs
+from stillframe.algebra.scalar import Call, Case, Cast, Literal, Ref, Scalar, call, case, cast, map_refs, refs
 from stillframe.algebra.types import BIGINT, BOOLEAN, DOUBLE, TINYINT, VOID
 from stillframe.sql.complaints import Complaints
 from stillframe.sql.expressions import Expressions
 from stillframe.sql.functions import boolean
-from stillframe.sql.scope import ASKED, FLAGGED, MEASURED, From
+from stillframe.sql.scope import ASKED, FLAGGED, MEASURED, THERE, From
 
 AGGREGATES: dict[str, str] = {
     "count": "count",
@@ -89,6 +89,9 @@ class Measures:
         if _is_grouping(node):
             return self._grouping(replace(over, special=()), node)
         measure = aggregate(replace(over, special=()), node)
+        if measure.arg is not None and any(MEASURED <= position < THERE for position in refs(measure.arg)):
+            hint = "compute the inner one in a query of its own"
+            over.complaints.stop(node, "AGGREGATE", "an aggregate of what is computed later", hint)
         if measure not in self.found:
             self.found.append(measure)
         return Ref(MEASURED + self.found.index(measure), measure.type)
@@ -159,6 +162,8 @@ def _argument(over: Expressions, node: exp.Expr) -> tuple[Scalar | None, bool]:
             node, "AGGREGATE", "an aggregate of several columns is not maintained", "name one column"
         )
     if isinstance(parts[0], exp.Star):
+        if distinct or node.name.lower() != "count":
+            over.complaints.stop(node, "AGGREGATE", "* stands in count(*) only", "name a column")
         return None, distinct
     return over.scalar(parts[0]), distinct
 

@@ -42,7 +42,8 @@ class Selecting(Subqueries, ABC):
                 plan = self.kept(plan, source, where.this)
                 self.complaints.operator(where, "WHERE", Filter(plan, Literal(True, BOOLEAN)))
         groups = self._groups(node, source)
-        questions, windows = Questions(self, source), Windows.of_select(self.complaints, node)
+        lacking = groups is not None and groups.sets is not None
+        questions, windows = Questions(self, source, lacking), Windows.of_select(self.complaints, node)
         special: tuple[Special, ...] = (windows, questions, *((groups.measures,) if groups else ()))
         outputs = self._outputs(node, source, special)
         aliases = {name.lower(): [scalar] for name, scalar, _ in outputs if name}

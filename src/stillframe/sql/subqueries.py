@@ -36,7 +36,7 @@ from stillframe.sql.decorrelation import Value, rejects_null, with_value
 from stillframe.sql.expressions import Expressions
 from stillframe.sql.from_items import FromItems
 from stillframe.sql.grouping import Measures, has_aggregates
-from stillframe.sql.scope import ASKED, COUNTED, MEASURED, THERE, From, Visible
+from stillframe.sql.scope import ASKED, COUNTED, MEASURED, THERE, WINDOWED, From, Visible
 
 ONE_ROW = Values(Schema((Column("one", BOOLEAN, False),)), ((True,),))
 _GROUPS = ("group", "having", "distinct", "limit", "offset", "order", "qualify")
@@ -58,7 +58,9 @@ class Asked:
 
 
 def _is_plain(query: exp.Expr) -> bool:
-    return isinstance(query, exp.Select) and not any(query.args.get(clause) for clause in _GROUPS)
+    if not isinstance(query, exp.Select) or any(query.args.get(clause) for clause in _GROUPS):
+        return False
+    return not any(window.find_ancestor(exp.Select) is query for window in query.find_all(exp.Window))
 
 
 def conditions(node: exp.Expr) -> Iterator[exp.Expr]:
@@ -126,7 +128,7 @@ class Meeting:
         rest: Plan = kept
         if self.theirs is not None:
             unknown = call("isnull", self.theirs)
-            if min(refs(unknown)) >= THERE:
+            if all(position >= THERE for position in refs(unknown)):
                 there = Filter(self.there, shift(unknown, -THERE))
                 rest = Semi(rest, there, self._on(plan, None), anti=True)
             else:
@@ -173,6 +175,7 @@ class Questions:
 
     queries: Subqueries
     around: From | None
+    may_lack: bool = False  # whether any of these columns may be NULL, as the keys of grouping sets
     found: list[Meeting | Value] = field(default_factory=list)
     places: list[exp.Expr] = field(default_factory=list)
 
@@ -191,7 +194,7 @@ class Questions:
         else:
             question = asked(node)
             assert question is not None
-            found = self.queries.meeting(around, question, over)
+            found = self.queries.meeting(around, question, over, may_lack=self.may_lack)
         self.found.append(found)
         self.places.append(node)
         return Ref(ASKED + len(self.found) - 1, type_)
@@ -202,18 +205,22 @@ class Questions:
         """The plan with a column for each answer, and how expressions read them. Rows of which `condition`
         cannot be true may be missing."""
         first = len(plan.schema)
-        for place, found in enumerate(self.found):
-            if isinstance(found, Meeting):
-                plan = found.moved(moved).answered(plan)
-                self.queries.complaints.operator(self.places[place], "EXISTS or IN", _first(plan, Semi))
-            else:
-                needed = condition is not None and rejects_null(condition, ASKED + place)
-                plan = with_value(plan, found.moved(moved), lonely=not needed)
-                self.queries.complaints.operator(self.places[place], "query for a value", _first(plan, Join))
 
         def read(ref: Ref) -> Scalar:
             here = ASKED <= ref.position < ASKED + len(self.found)
             return replace(ref, position=ref.position - ASKED + first) if here else ref
+
+        def settled(scalar: Scalar) -> Scalar:  # what one asks with may be the answer of one before
+            return map_refs(moved(scalar), read)
+
+        for place, found in enumerate(self.found):
+            if isinstance(found, Meeting):
+                plan = found.moved(settled).answered(plan)
+                self.queries.complaints.operator(self.places[place], "EXISTS or IN", _first(plan, Semi))
+            else:
+                needed = condition is not None and rejects_null(condition, ASKED + place)
+                plan = with_value(plan, found.moved(settled), lonely=not needed)
+                self.queries.complaints.operator(self.places[place], "query for a value", _first(plan, Join))
 
         return plan, lambda scalar: map_refs(scalar, read)
 
@@ -246,8 +253,8 @@ class Subqueries(FromItems, ABC):
             plan = Filter(plan, read(condition))
         return plan
 
-    def meeting(self, around: From, question: Asked, over: Expressions) -> Meeting:
-        """`over` resolves the value that is looked for."""
+    def meeting(self, around: From, question: Asked, over: Expressions, *, may_lack: bool = False) -> Meeting:
+        """`over` resolves the value that is looked for, which `may_lack` whatever its column says."""
         if question.simple:
             there, scope, ties = self.inside(around, question.query)
         else:
@@ -256,7 +263,11 @@ class Subqueries(FromItems, ABC):
             scope = Within(there, From(there, found.shown().columns).shifted(THERE), around)
         if question.value is not None:
             value = over.scalar(question.value)
-            return Meeting(there, tuple(ties), *self._equated(around, there, scope, question, value))
+            if any(WINDOWED <= position < THERE for position in refs(value)):
+                hint = "compute it in a query of its own"
+                self.complaints.stop(question.place, "WINDOW", "a window function beside IN (query)", hint)
+            equal, mine, theirs = self._equated(around, there, scope, question, value)
+            return Meeting(there, tuple(ties), equal, value if may_lack else mine, theirs)
         if question.simple:
             for item in question.query.expressions:  # nobody looks at them, but they must be there
                 if not _is_star(item):
@@ -292,7 +303,7 @@ class Subqueries(FromItems, ABC):
                 message = f"a query of {len(found.names)} columns stands for a value"
                 self.complaints.stop(node, "COLUMN_COUNT", message, hint)
             single = isinstance(query, exp.Select) and has_aggregates(query) and not query.args.get("group")
-            single = single and not query.args.get("having")
+            single = single and not any(query.args.get(c) for c in ("having", "qualify", "limit", "offset"))
             return Value(found.plan, (), Ref(THERE, found.plan.schema[0].type), single=single)
         there, scope, ties = self.inside(around, query)
         if len(query.expressions) != 1 or _is_star(query.expressions[0]):

@@ -15,12 +15,12 @@ from sqlglot import exp
 from stillframe.algebra.aggregates import DISTINCT
 from stillframe.algebra.functions import TypeMismatch
 from stillframe.algebra.plan import Plan, Window
-from stillframe.algebra.scalar import Literal, Ref, Scalar, map_refs, unify
+from stillframe.algebra.scalar import Literal, Ref, Scalar, map_refs, refs, unify
 from stillframe.algebra.windows import SO_FAR, WHOLE, Ordering, Span, Windowed
 from stillframe.sql.complaints import Complaints
 from stillframe.sql.expressions import Expressions
 from stillframe.sql.grouping import aggregate, is_aggregate
-from stillframe.sql.scope import WINDOWED
+from stillframe.sql.scope import THERE, WINDOWED
 
 _RANKS = ("row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile")
 _VALUES = {
@@ -64,6 +64,9 @@ class Windows:
         inner = replace(over, special=tuple(s for s in over.special if s is not self))
         window = self._window(inner, node)
         function = self._function(inner, node, window)
+        scalars = (*window.partition, *(key.scalar for key in window.order), *function.args)
+        if any(WINDOWED <= position < THERE for scalar in scalars for position in refs(scalar)):
+            self._refuse(node, "a window over another one", "compute the inner one in a query of its own")
         self.found.append((window, function, node))
         return Ref(WINDOWED + len(self.found) - 1, function.type)
 
