@@ -118,7 +118,7 @@ def sail_call(name: str, type_: Type, args: tuple[Scalar, ...], parts: list[str]
             return _like(args[1], parts)
         case "substring":
             return _substring(args, parts)
-        case "coalesce" if type_.name == "BOOLEAN" and any(map(fallible, args[1:])):
+        case "coalesce" if type_.name == "BOOLEAN":  # else Sail loses track of whether it may be NULL
             return f"CAST(coalesce({', '.join(f'CAST({part} AS INT)' for part in parts)}) AS BOOLEAN)"
         case "coalesce" if len(set(parts)) < len(parts):  # Sail loses itself where one comes twice
             distinct = list(dict.fromkeys(parts))
