@@ -71,6 +71,10 @@ ORDERS = "FROM shop.orders"
             ["1:20 NOT_GROUPED"],
         ),
         (f"SELECT id {ORDERS} WHERE id = ANY (SELECT 1)", ["1:39 SUBQUERY"]),
+        (
+            f"SELECT id {ORDERS} QUALIFY rank() OVER (ORDER BY id) IN (SELECT id {ORDERS})",
+            ["1:36 SUBQUERY"],
+        ),
         ("WITH RECURSIVE t AS (SELECT 1 AS a) SELECT a FROM t", ["1:16 RECURSION"]),
         (f"SELECT id {ORDERS} |> WHERE id > 1", ["1:28 PIPE_SYNTAX"]),
         (f"SELECT id {ORDERS} WHERE id = :p", ["1:40 PARAMETER"]),
