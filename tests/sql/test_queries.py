@@ -40,6 +40,16 @@ D = Decimal
         ("SELECT id FROM shop.orders WHERE stamp < '2024-02-01' AND placed >= '2024-01-31'", [(1,)]),
         ("SELECT id FROM shop.places", [(1,)]),
         ("SELECT 1 AS x WHERE false", []),
+        # In ORDER BY and QUALIFY a name is an output's, but for windows and aggregates; in HAVING a column's.
+        ("SELECT -id AS id FROM crm.customers ORDER BY id + 1 LIMIT 1", [(-30,)]),
+        ("SELECT -id AS id FROM crm.customers ORDER BY customers.id + 1 LIMIT 1", [(-10,)]),
+        ("SELECT -id AS id, rank() OVER (ORDER BY id) AS r FROM crm.customers QUALIFY id > -15", [(-10, 1)]),
+        ("SELECT -id AS id FROM crm.customers QUALIFY row_number() OVER (ORDER BY id) = 1", [(-10,)]),
+        ("SELECT -id AS id, count(*) AS n FROM crm.customers GROUP BY id HAVING id > 25", [(-30, 1)]),
+        (
+            "SELECT -id AS id, count(*) AS n FROM crm.customers GROUP BY id ORDER BY id + 0 LIMIT 1",
+            [(-30, 1)],
+        ),
     ],
 )
 def test_rows(text: str, rows: list[tuple[Any, ...]]) -> None:

@@ -1,5 +1,5 @@
-"""Queries inside expressions, at the corners: what is NULL, what has no row, one inside another. DuckDB has the
-same rows."""
+"""Queries inside expressions, at the corners: what is NULL, what has no row, one inside another. DuckDB says
+which rows there are."""
 
 from __future__ import annotations
 

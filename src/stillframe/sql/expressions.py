@@ -92,12 +92,14 @@ class Special(Protocol):
 
 @dataclass(frozen=True)
 class Expressions:
-    """Resolves the expressions of one SELECT; `aliases` are the outputs named before."""
+    """Resolves the expressions of one SELECT; `aliases` are the outputs named before. A name means a column
+    before it means an output, but where outputs come first, as in ORDER BY and in QUALIFY."""
 
     complaints: Complaints
     columns: From | None
     aliases: Mapping[str, Sequence[Scalar]] = field(default_factory=dict)
     special: tuple[Special, ...] = ()
+    outputs_first: bool = False
 
     def condition(self, node: exp.Expr, what: str) -> Scalar:
         scalar = self.scalar(node)
@@ -168,6 +170,8 @@ class Expressions:
             self.complaints.stop(node, "UNSUPPORTED_SYNTAX", "* is not supported here", hint)
         name = node.this.name
         qualifier = tuple(node.args[p].name for p in ("catalog", "db", "table") if node.args.get(p))
+        if self.outputs_first and not qualifier and name.lower() in self.aliases:
+            return self._alias(node, name, self.aliases[name.lower()])
         found = self.columns.find(name, qualifier[-1:]) if self.columns else ()
         found = tuple(column for column in found if column.within(qualifier)) if len(found) == 1 else found
         label = ".".join((*qualifier, name))

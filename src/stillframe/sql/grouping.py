@@ -87,8 +87,8 @@ class Measures:
     def of(self, over: Expressions, node: exp.Expr) -> Scalar:
         """The column that an aggregate becomes. `over` resolves what it is computed of."""
         if _is_grouping(node):
-            return self._grouping(replace(over, special=()), node)
-        measure = aggregate(replace(over, special=()), node)
+            return self._grouping(replace(over, special=(), outputs_first=False), node)
+        measure = aggregate(replace(over, special=(), outputs_first=False), node)
         if measure.arg is not None and any(MEASURED <= position < THERE for position in refs(measure.arg)):
             hint = "compute the inner one in a query of its own"
             over.complaints.stop(node, "AGGREGATE", "an aggregate of what is computed later", hint)

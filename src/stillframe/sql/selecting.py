@@ -46,13 +46,18 @@ class Selecting(Subqueries, ABC):
         questions, windows = Questions(self, source, lacking), Windows.of_select(self.complaints, node)
         special: tuple[Special, ...] = (windows, questions, *((groups.measures,) if groups else ()))
         outputs = self._outputs(node, source, special)
-        aliases = {name.lower(): [scalar] for name, scalar, _ in outputs if name}
+        aliases: dict[str, list[Scalar]] = {}
+        for name, scalar, _ in outputs:
+            known = aliases.setdefault(name.lower(), []) if name else [scalar]
+            if scalar not in known:
+                known.append(scalar)
         over = Expressions(self.complaints, source, aliases, special)
+        last = replace(over, outputs_first=True)
         having, qualify = (
-            None if (clause := node.args.get(word)) is None else over.condition(clause.this, word.upper())
-            for word in ("having", "qualify")
+            None if (clause := node.args.get(word)) is None else seen.condition(clause.this, word.upper())
+            for word, seen in (("having", over), ("qualify", last))
         )
-        order = self._order(node, over, [scalar for _, scalar, _ in outputs], aliases)
+        order = self._order(node, last, [scalar for _, scalar, _ in outputs], aliases)
         if groups and not groups.keys and not groups.measures.found:
             if having is not None:
                 groups.moved(having, node.args["having"])

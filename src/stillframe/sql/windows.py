@@ -61,7 +61,8 @@ class Windows:
 
     def of(self, over: Expressions, node: exp.Expr) -> Scalar:
         self.complaints.only(node, "this", "partition_by", "order", "spec", "over", "alias")
-        inner = replace(over, special=tuple(s for s in over.special if s is not self))
+        special = tuple(other for other in over.special if other is not self)
+        inner = replace(over, special=special, outputs_first=False)
         window = self._window(inner, node)
         function = self._function(inner, node, window)
         scalars = (*window.partition, *(key.scalar for key in window.order), *function.args)
