@@ -3,7 +3,7 @@
 Law: what nobody above reads, of columns or of the rows of a partition, can be left out below without a
 change of the result. Operators whose rows are kept between sessions are thereby kept small: a semi-join
 holds the columns that are shown or compared, and a window of which only the first places are asked for
-holds only those.
+holds only those. Columns that settle what an order leaves open are looked at.
 """
 
 from __future__ import annotations
@@ -147,7 +147,8 @@ def _narrow_window(plan: Window, wanted: frozenset[int]) -> tuple[Plan, Places]:
     if not kept and plan.keep is None:
         return _narrow(plan.input, wanted)
     read = frozenset().union(*(refs(scalar) for scalar in chosen.read))
-    mine = frozenset(p for p in wanted if p < width) | read or frozenset({0})
+    settling = frozenset(range(chosen.settled_by))
+    mine = frozenset(p for p in wanted if p < width) | read | settling or frozenset({0})
     below, places = _exactly(*_narrow(plan.input, mine), mine)
     narrowed = Window(
         below,

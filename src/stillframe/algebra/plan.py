@@ -347,12 +347,19 @@ class Window(Plan):
     @property
     def has_ties(self) -> bool:
         """Whether the order leaves open what is shown, and the rows' other columns had to settle it."""
+        return self.settled_by > 0
+
+    @property
+    def settled_by(self) -> int:
+        """How many of the input's columns, from the left, settle what the order leaves open: as many as
+        tell all rows apart."""
         if self.keep is None and not any(function.counts_places for function in self.functions):
-            return False
+            return 0
         told = (*self.partition, *(key.scalar for key in self.order))
         known = {scalar.position for scalar in told if isinstance(scalar, Ref)}
-        keys = (*self.input.schema.keys, frozenset(range(len(self.input.schema))))
-        return not any(key <= known for key in keys)
+        width = len(self.input.schema)
+        keys = (*self.input.schema.keys, frozenset(range(width)))
+        return min(max((p + 1 for p in key - known), default=0) for key in keys)
 
     @cached_property
     def schema(self) -> Schema:
