@@ -47,6 +47,7 @@ from stillframe.runtime.definitions import Definitions, View, resolve_all, unkno
 from stillframe.sources.base import Position, Source
 from stillframe.sql import ViewText
 from stillframe.sql.rewrite import relations_named, retarget
+from stillframe.sql.subqueries import PERHAPS_IN
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -346,6 +347,10 @@ class _Recomputation:
         if self._plans or (engine.kind == "sail" and mistaken):
             return self._compiled(view)
         if any(isinstance(node, Window) and node.has_ties for node in walk(view.whole)):
+            return self._compiled(view)
+        if any(
+            operator.name == PERHAPS_IN for operator in view.operators
+        ):  # Spark answers false, not unknown
             return self._compiled(view)
         names = {name: self._table(view, name) for name in relations(view.whole)}
         text = retarget(text, {**self._unread(view), **names})

@@ -42,6 +42,9 @@ ONE_ROW = Values(Schema((Column("one", BOOLEAN, False),)), ((True,),))
 _GROUPS = ("group", "having", "distinct", "limit", "offset", "order", "qualify")
 
 
+PERHAPS_IN = "IN, of what may be NULL"  # its answer is true, false or unknown
+
+
 @dataclass(frozen=True)
 class Asked:
     """`value IN (query)`, or EXISTS (query) where there is no value."""
@@ -216,7 +219,9 @@ class Questions:
         for place, found in enumerate(self.found):
             if isinstance(found, Meeting):
                 plan = found.moved(settled).answered(plan)
-                self.queries.complaints.operator(self.places[place], "EXISTS or IN", _first(plan, Semi))
+                unknown = found.mine is not None or found.theirs is not None
+                name = PERHAPS_IN if unknown else "IN" if found.equal is not None else "EXISTS"
+                self.queries.complaints.operator(self.places[place], name, _first(plan, Semi))
             else:
                 needed = condition is not None and rejects_null(condition, ASKED + place)
                 plan = with_value(plan, found.moved(settled), lonely=not needed)
