@@ -79,7 +79,7 @@ ORDERS = "FROM shop.orders"
         (f"SELECT id {ORDERS} WHERE id = ANY (SELECT 1)", ["1:39 SUBQUERY"]),
         (
             f"SELECT id {ORDERS} QUALIFY rank() OVER (ORDER BY id) IN (SELECT id {ORDERS})",
-            ["1:36 SUBQUERY"],
+            ["1:36 WINDOW"],
         ),
         ("WITH RECURSIVE t AS (SELECT 1 AS a) SELECT a FROM t", ["1:16 RECURSION"]),
         (f"SELECT id {ORDERS} |> WHERE id > 1", ["1:28 PIPE_SYNTAX"]),
