@@ -348,9 +348,7 @@ class _Recomputation:
             return self._compiled(view)
         if any(isinstance(node, Window) and node.has_ties for node in walk(view.whole)):
             return self._compiled(view)
-        if any(
-            operator.name == PERHAPS_IN for operator in view.operators
-        ):  # Spark says false
+        if any(operator.name == PERHAPS_IN for operator in view.operators):  # Spark says false
             return self._compiled(view)
         names = {name: self._table(view, name) for name in relations(view.whole)}
         text = retarget(text, {**self._unread(view), **names})
