@@ -1,5 +1,5 @@
 """Bugs to plant in the rules of operators: each changes one function of Stillframe for as long as its context
-lasts. `operators` are those whose views show it."""
+lasts. `operators` are those whose views show it, where they have one of the `words`."""
 
 from __future__ import annotations
 
@@ -16,8 +16,22 @@ import stillframe.sql.decorrelation
 import stillframe.sql.from_items
 import stillframe.sql.grouping
 import stillframe.sql.query
+import stillframe.sql.selecting
 import stillframe.sql.windows
-from stillframe.algebra import Aggregate, Call, Filter, Literal, Measure, Output, Plan, Project, Ref, Semi
+from stillframe.algebra import (
+    Aggregate,
+    Call,
+    Filter,
+    Join,
+    Literal,
+    Measure,
+    Output,
+    Plan,
+    Project,
+    Ref,
+    Semi,
+    UnionAll,
+)
 from stillframe.algebra.arrow import COUNT
 from stillframe.algebra.plan import Window
 from stillframe.algebra.scalar import conjuncts
@@ -36,6 +50,7 @@ class Bug:
     name: str
     operators: tuple[str, ...]
     plant: Planting
+    words: tuple[str, ...] = ("",)
 
 
 def together(*bugs: Planting) -> Planting:
@@ -50,6 +65,7 @@ def together(*bugs: Planting) -> Planting:
 
 
 _compiling, _query, _grouping = stillframe.runtime.compiling, stillframe.sql.query, stillframe.sql.grouping
+_selecting, _inverting = stillframe.sql.selecting, stillframe.change.invertible
 
 
 def _null_is_no_key(touched_groups: Any) -> Any:
@@ -91,24 +107,40 @@ def _sums_only_grow(columns: Any) -> Any:
     return mutant
 
 
-def _of_sign(sign: str, of: Callable[[Plan], bool] = lambda _: True) -> Callable[[Any], Any]:
+class _Deaf(Keyed):
+    """An input that never changes."""
+
+    def change(self, changed: frozenset[str]) -> Plan | None:
+        return None
+
+
+class _OneSided(Keyed):
+    """An input of which only rows that come touch anything."""
+
+
+def _windows_one_sided(keyed_inputs: Any) -> Any:
+    def mutant(plan: Any) -> tuple[Keyed, ...]:
+        found = keyed_inputs(plan)
+        if isinstance(plan, Window) and plan.partition:
+            return tuple(_OneSided(each.plan, each.keys, each.read) for each in found)
+        return found
+
+    return mutant
+
+
+def _of_sign(sign: str, of: type[Keyed] = Keyed) -> Callable[[Any], Any]:
     """Only rows that come (`>`) or go (`<`) touch what an operator shows."""
 
-    def make(net_changes: Any) -> Any:
-        def mutant(self: Compiler, plan: Any, changed: frozenset[str]) -> list[str]:
-            queries = net_changes(self, plan, changed)
-            if not of(plan):
-                return queries
-            return [f"SELECT * FROM ({query}) WHERE {COUNT} {sign} 0" for query in queries]
+    def make(net_change: Any) -> Any:
+        def mutant(self: Compiler, looked_at: Keyed, changed: frozenset[str]) -> str | None:
+            query = net_change(self, looked_at, changed)
+            if query is None or not isinstance(looked_at, of):
+                return query
+            return f"SELECT * FROM ({query}) WHERE {COUNT} {sign} 0"
 
         return mutant
 
     return make
-
-
-class _Deaf(Keyed):
-    def change(self, changed: frozenset[str]) -> Plan | None:
-        return None
 
 
 def _partners_unheard(anti: bool) -> Callable[[Any], Any]:
@@ -125,7 +157,9 @@ def _partners_unheard(anti: bool) -> Callable[[Any], Any]:
 
 
 def _null_differs(kept: Any) -> Any:
-    return lambda self, plan, *, anti: kept(replace(self, unsure=None) if anti else self, plan, anti=anti)
+    return lambda self, plan, *, anti: kept(
+        replace(self, mine=None, theirs=None) if anti else self, plan, anti=anti
+    )
 
 
 def _counted_once(of_both: bool) -> Callable[[Any], Any]:
@@ -145,17 +179,12 @@ def _clause_dropped(word: str) -> Callable[[Any], Any]:
     return make
 
 
-def _duplicates_counted(measure: Any) -> Any:
-    def mutant(name: str, function: str, arg: Any = None) -> Measure:
-        return measure(name, "count" if function == "count_distinct" else function, arg)
-
-    return mutant
-
-
-def _first_condition(semi: Any) -> Any:
-    def mutant(left: Plan, right: Plan, conditions: Any, anti: bool = False) -> Plan:
-        first = tuple(part for each in conditions for part in conjuncts(each))[:1]
-        return semi(left, right, first, anti)
+def _first_condition(outer: Any) -> Any:
+    def mutant(join: Join, *, left: bool, right: bool) -> Plan:
+        found = outer(join, left=left, right=right)
+        first = tuple(part for each in join.conditions for part in conjuncts(each))[:1]
+        careless = outer(replace(join, conditions=first), left=left, right=right)
+        return UnionAll((found.inputs[0], *careless.inputs[1:]))
 
     return mutant
 
@@ -199,17 +228,12 @@ def _null_over_nothing(over_nothing: Any) -> Any:
     return lambda value: Literal(None, value.type)
 
 
-def _is_limit(plan: Plan) -> bool:
-    return isinstance(plan, Window) and not plan.partition
+def _none_unknown(unknown_partitions: Any) -> Any:
+    return lambda plan, former: Filter(unknown_partitions(plan, former), Literal(False, BOOLEAN))
 
 
-def _is_partitioned(plan: Plan) -> bool:
-    return isinstance(plan, Window) and bool(plan.partition)
-
-
-_NETTED = (Compiler, "_net_changes")
+_NETTED = (Compiler, "_net_change")
 _GROUPS = ("GROUP BY", "DISTINCT", "GROUPING SETS")
-_inverting = stillframe.change.invertible
 
 BUGS = (
     Bug(
@@ -225,8 +249,9 @@ BUGS = (
         "the least value that goes is not missed",
         _GROUPS,
         replaced(_compiling, "brought_forward", _never_unknown),
+        ("min(", "max("),
     ),
-    Bug("sums keep what goes", _GROUPS, replaced(_inverting, "_columns", _sums_only_grow)),
+    Bug("sums keep what goes", _GROUPS, replaced(_inverting, "_columns", _sums_only_grow), ("sum(", "avg(")),
     Bug("only rows that come touch anything", ("GROUP BY", "LEFT JOIN"), replaced(*_NETTED, _of_sign(">"))),
     Bug("only rows that go touch anything", ("GROUP BY", "DISTINCT"), replaced(*_NETTED, _of_sign("<"))),
     Bug(
@@ -253,18 +278,20 @@ BUGS = (
     Bug(
         "count(DISTINCT) counts duplicates",
         ("GROUP BY", "aggregate of all"),
-        replaced(_grouping, "Measure", _duplicates_counted),
+        replaced(_grouping, "DISTINCT", lambda _: {}),
+        ("count(DISTINCT",),
     ),
     Bug("HAVING is dropped", ("HAVING",), replaced(Expressions, "condition", _clause_dropped("HAVING"))),
     Bug(
         "FILTER is dropped",
         ("GROUP BY", "HAVING"),
         replaced(Expressions, "condition", _clause_dropped("FILTER")),
+        ("FILTER",),
     ),
     Bug(
         "rows without partner look at one condition only",
-        ("LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "LEFT ANTI JOIN"),
-        replaced(stillframe.sql.from_items, "Semi", _first_condition),
+        ("LEFT JOIN", "RIGHT JOIN", "FULL JOIN"),
+        replaced(stillframe.sql.from_items, "outer", _first_condition),
     ),
     Bug(
         "a FULL JOIN is a LEFT JOIN",
@@ -280,34 +307,46 @@ BUGS = (
         ("aggregate of all", "scalar subquery"),
         replaced(Groups, "_groups", _nothing_gives_nothing),
     ),
-    Bug("a grouping set is lost", ("GROUPING SETS",), replaced(_query, "group_keys", _last_set_lost)),
+    Bug("a grouping set is lost", ("GROUPING SETS",), replaced(_selecting, "group_keys", _last_set_lost)),
     Bug(
         "UNION and DISTINCT keep duplicates",
         ("UNION", "DISTINCT"),
-        replaced(_query, "_once", lambda _: lambda q: q),
+        together(
+            replaced(_query, "each_once", lambda _: lambda q: q),
+            replaced(_selecting, "each_once", lambda _: lambda q: q),
+        ),
     ),
     Bug(
         "the partition that a row left is not touched",
         ("window", "QUALIFY"),
-        replaced(*_NETTED, _of_sign(">", _is_partitioned)),
+        together(
+            replaced(_compiling, "keyed_inputs", _windows_one_sided),
+            replaced(*_NETTED, _of_sign(">", _OneSided)),
+        ),
     ),
-    Bug("a LIMIT is not filled up again", ("LIMIT",), replaced(*_NETTED, _of_sign(">", _is_limit))),
+    Bug(
+        "a LIMIT is not filled up again",
+        ("LIMIT",),
+        replaced(_compiling, "unknown_partitions", _none_unknown),
+    ),
     Bug(
         "NULL stands at the other end of an order",
         ("LIMIT", "window"),
         together(
             replaced(stillframe.sql.windows, "ordering", _nulls_at_the_other_end),
-            replaced(_query, "ordering", _nulls_at_the_other_end),
+            replaced(_selecting, "ordering", _nulls_at_the_other_end),
         ),
     ),
     Bug(
         "ranks do not know ties",
         ("window", "QUALIFY"),
         replaced(stillframe.sql.windows, "Windowed", _ranks_without_ties),
+        ("rank()",),
     ),
     Bug(
         "a tied query over nothing is NULL",
         ("correlated scalar subquery",),
         replaced(stillframe.sql.decorrelation, "_over_nothing", _null_over_nothing),
+        ("count",),
     ),
 )

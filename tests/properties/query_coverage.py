@@ -12,6 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from property_cases import Transaction
 from query_cases import QueryView
 from query_duckdb import Duck, Rows
 from query_text import (
@@ -71,7 +72,8 @@ def probes(query: Query, around: tuple[tuple[str, Query], ...] = ()) -> Iterator
     for part in (part for expr in expressions(query) for part in expr.parts):
         if isinstance(part, Subquery):
             inner = _untied(part.query)
-            yield part.operator, f"{begin}{_asked(part.query)}"
+            seen = with_sql((*ctes, *part.query.ctes), DUCKDB)
+            yield part.operator, f"{seen}{_asked(replace(part.query, ctes=()))}"
             yield from probes(inner, ctes)
 
 
@@ -133,6 +135,10 @@ def operators(query: Query) -> frozenset[str]:
     return frozenset(operator for operator, _ in probes(query))
 
 
+def has_update(transactions: Sequence[Transaction]) -> bool:
+    return any(statement.startswith("UPDATE") for each in transactions for statement in each.statements)
+
+
 class Coverage:
     """Counts over many cases."""
 
@@ -141,7 +147,7 @@ class Coverage:
         self.words: Counter[str] = Counter()
         self.views = 0
         self._before: dict[tuple[str, int], Rows] = {}
-        self._gone: dict[tuple[str, int], set[tuple[object, ...]]] = {}
+        self._gone: dict[tuple[str, int], set[tuple[object, ...]]] = defaultdict(set)
 
     def begin(self, views: Sequence[QueryView]) -> None:
         """Another case."""
@@ -159,10 +165,12 @@ class Coverage:
                 for item in each.inputs
             )
 
-    def look(self, views: Sequence[QueryView], duck: Duck, *, updated: bool) -> None:
-        """After a frame."""
+    def look(self, views: Sequence[QueryView], duck: Duck, *, updated: bool, only: str = "") -> None:
+        """After a frame; at one operator only, if it is named."""
         for view in views:
             for number, (operator, sql) in enumerate(probes(view.query)):
+                if only not in ("", operator):
+                    continue
                 place, now = (view.name, number), duck.rows(sql)
                 if place in self._before:
                     self._count(operator, self._before[place], now, self._gone[place], updated=updated)

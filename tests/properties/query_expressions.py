@@ -76,9 +76,9 @@ def _computed(rng: Random, kind: str, one: str, two: str) -> str:
     value = literal(rng, kind)
     forms = {
         "int": (
-            f"{one} + {two}",
+            f"({one} + {two})",
             f"({one} - {two})",
-            f"{one} % 2",
+            f"({one} % 2)",
             f"abs({one})",
             f"CASE WHEN {one} > {two} THEN {one} ELSE {two} END",
             f"nullif({one}, {value})",
@@ -126,7 +126,7 @@ def aggregate(rng: Random, scope: Scope, kind: str | None = None) -> Expr:
     kind = kind or rng.choice(["int", "int", "int", "int", "text", "money", "date", "flag", OTHER])
     found = _aggregate(rng, scope, kind)
     if kind == "int" and rng.random() < 0.2:
-        wrapped = (("", " * 2 + 1"), ("coalesce(", ", 0)"), ("(", " - count(*))"), ("", " % 3"))
+        wrapped = (("(", " * 2 + 1)"), ("coalesce(", ", 0)"), ("(", " - count(*))"), ("(", " % 3)"))
         before, after = rng.choice(wrapped)
         return expr(before, found, after, kind=kind)
     return found

@@ -9,7 +9,7 @@ from random import Random
 
 from property_cases import Column, Table, Transaction
 from query_cases import QueryCase, QueryView
-from query_coverage import KEYED, KEYLESS, operators, probes
+from query_coverage import KEYED, KEYLESS, Coverage, has_update, operators
 from query_duckdb import Duck, states
 from query_expressions import (
     COMPARED,
@@ -38,7 +38,8 @@ LEFT_OUT = {
 }
 OPERATORS = [o for o in (*KEYED, *KEYLESS) if not any(o in LEFT_OUT[shape] for shape in NOT_YET)]
 LARGE = 400  # rows
-ATTEMPTS = 400
+MUCH = 6  # kinds of things that happen to an operator
+PATIENCE = 80  # attempts, before less will do
 DULL = 0.1  # of the views that do not change, so many are kept
 _SETS = [
     ((0,), (1,)),
@@ -74,25 +75,19 @@ def random_case(seed: int, amount: Amount = Amount()) -> QueryCase:  # noqa: B00
 
 
 class Trials:
-    """What DuckDB says of a query at the first state, one in the middle, and the last: most of the views that
-    are kept are never large and do change."""
+    """What DuckDB says of a query at each state of a case: most of the views that are kept do change and are
+    never large, and much happens to the operator they are there for."""
 
     def __init__(self, tables: tuple[Table, ...], written: tuple[tuple[Transaction, ...], ...]) -> None:
-        found = list(states(tables, written))
-        self.ducks = []
-        for contents in (found[0], found[len(found) // 2], found[-1]):
+        self.ducks: list[Duck] = []
+        self.updated = [has_update(transactions) for transactions in written]
+        for contents in states(tables, written):
             self.ducks.append(Duck(tables))
             self.ducks[-1].load(contents)
 
-    def worthy(self, rng: Random, view: QueryView, operator: str) -> bool:
-        """Whether a view is kept: one whose operator gets other rows, and that mostly shows so."""
-        for sql in (sql for kind, sql in probes(view.query) if kind == operator):
-            seen = [duck.rows(sql) for duck in self.ducks]
-            if seen[0] != seen[1] and seen[1] != seen[2]:
-                break
-        else:
-            if operator:
-                return False
+    def worthy(self, rng: Random, view: QueryView, operator: str, events: int) -> bool:
+        if self._events(view, operator) < events:
+            return False
         contents = [duck.compute(view) for duck in self.ducks]
         changes = any(rows != contents[0] for rows in contents[1:])
         small = max(rows.total() for rows in contents) <= LARGE
@@ -101,6 +96,13 @@ class Trials:
         for duck in self.ducks:
             duck.forget(view)
         return False
+
+    def _events(self, view: QueryView, operator: str) -> int:
+        """How many kinds of things happen to an operator."""
+        met = Coverage()
+        for duck, updated in zip(self.ducks, self.updated, strict=True):
+            met.look([view], duck, updated=updated, only=operator)
+        return sum(count > 0 for count in met.events[operator].values())
 
     def close(self) -> None:
         for duck in self.ducks:
@@ -149,8 +151,8 @@ def _view(
         query, columns = Maker(rng, known).query(rng.choices([1, 2, 3, 4], [18, 30, 28, 24])[0])
         if depth(query) > DEEPEST or len(list(walk(query))) > amount.most:
             continue
-        view, wanted = QueryView(name, query), operator if attempt < ATTEMPTS else ""
-        if (not wanted or wanted in operators(query)) and trials.worthy(rng, view, wanted):
+        view, events = QueryView(name, query), max(0, MUCH - attempt // PATIENCE)
+        if (not events or operator in operators(query)) and trials.worthy(rng, view, operator, events):
             return view, columns
     raise AssertionError
 

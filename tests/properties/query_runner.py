@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 from property_cases import Transaction
 from query_cases import QueryCase, QueryView
-from query_coverage import Coverage
+from query_coverage import Coverage, has_update
 from query_duckdb import Contents, Duck, Rows, contents_at
 from query_engine import EngineTexts
 from query_text import relations
@@ -128,8 +128,7 @@ class QueryRunner:
         duck.load(contents)
         expected = {view.name: duck.compute(view) for view in self.case.views}
         if self.coverage is not None:
-            updated = any("UPDATE" in each for t in transactions for each in t.statements)
-            self.coverage.look(self.case.views, duck, updated=updated)
+            self.coverage.look(self.case.views, duck, updated=has_update(transactions))
         for view in self.case.views:
             outcome = result.outcomes[view.name]
             self.found.modes[

@@ -3,7 +3,9 @@ move, and some rows are written as they were."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from random import Random
+from types import MappingProxyType
 
 from property_cases import Column, Table, Transaction
 from query_cases import VALUES
@@ -22,12 +24,33 @@ def random_start(rng: Random, tables: tuple[Table, ...]) -> tuple[Transaction, .
 
 
 def random_frames(rng: Random, tables: tuple[Table, ...], frames: int) -> tuple[tuple[Transaction, ...], ...]:
-    return tuple(
-        tuple(
-            random_transaction(rng, table) for table in rng.sample(tables, len(tables)) if rng.random() < 0.8
-        )
-        for _ in range(frames)
-    )
+    """What is emptied in one frame is mostly filled again in the next."""
+    found: list[tuple[Transaction, ...]] = []
+    for _ in range(frames):
+        back = [_back(rng, table, found[-1]) for table in tables] if found else [()] * len(tables)
+        written = []
+        for table, statements in rng.sample(list(zip(tables, back, strict=True)), len(tables)):
+            if statements:
+                written.append(Transaction(table.source, statements))
+            if rng.random() < 0.8:
+                written.append(random_transaction(rng, table))
+        found.append(tuple(written))
+    return tuple(found)
+
+
+def _back(rng: Random, table: Table, before: tuple[Transaction, ...]) -> tuple[str, ...]:
+    """Rows for a table or a group of it that was deleted."""
+    found: list[str] = []
+    for statement in (statement for each in before for statement in each.statements):
+        words = statement.split()
+        if words[:3] != ["DELETE", "FROM", table.name] or rng.random() < 0.3:
+            continue
+        if len(words) == 3:
+            found += [_insert(rng, table) for _ in range(4)]
+        elif words[5] == "IS":
+            name, value = words[4], words[6]
+            found += [_insert(rng, table, given={name: value}) for _ in range(rng.choice([1, 2]))]
+    return tuple(found)
 
 
 def random_transaction(rng: Random, table: Table) -> Transaction:
@@ -64,7 +87,10 @@ def _statements(rng: Random, table: Table) -> list[str]:
             return [f"UPDATE {table.name} SET {other.name} = {other.name} WHERE {grouped.name} IS {one}"]
         case "come and go":
             if table.key:
-                return [_insert(rng, table, key=99), f"DELETE FROM {table.name} WHERE {table.key[0]} = 99"]
+                return [
+                    _insert(rng, table, given={table.key[0]: "99"}),
+                    f"DELETE FROM {table.name} WHERE {table.key[0]} = 99",
+                ]
             return [
                 _insert(rng, table),
                 f"DELETE FROM {table.name} WHERE rowid = (SELECT max(rowid) FROM {table.name})",
@@ -78,10 +104,11 @@ def _row(rng: Random, table: Table) -> str:
     return f"(SELECT rowid FROM {table.name} ORDER BY rowid LIMIT 1 OFFSET {place})"
 
 
-def _insert(rng: Random, table: Table, key: int | None = None) -> str:
-    values = [_value(rng, column) for column in table.columns]
-    if table.key:
-        values[0] = str(rng.randrange(KEYS) if key is None else key)
+def _insert(rng: Random, table: Table, given: Mapping[str, str] = MappingProxyType({})) -> str:
+    values = []
+    for column in table.columns:
+        free = str(rng.randrange(KEYS)) if column.name in table.key else _value(rng, column)
+        values.append(given.get(column.name, free))
     return f"INSERT OR REPLACE INTO {table.name} VALUES ({', '.join(values)})"
 
 
