@@ -104,6 +104,7 @@ def groups() -> Iterator[Group]:
     yield from _dates()
     yield from _built()
     yield _only()
+    yield from _means()
     yield _literals()
     yield _choices()
 
@@ -254,6 +255,16 @@ def _only() -> Group:
     scalar = call("only", *_args(BIGINT, INT))
     rows = tuple(product([0, 1, 2, None], [7, None]))
     return Group("only", (BIGINT, INT), rows, (("only", scalar),))
+
+
+def _means() -> Iterator[Group]:
+    """Sums by counts: ties on either side of zero, rests of all sizes."""
+    for total, unit in ((decimal(25, 2), "0.01"), (decimal(38, 4), "0.0001")):
+        sums = [Decimal(n) * Decimal(unit) for n in (0, 1, -1, 7, -25, 1234567, 999999999999999)]
+        counts = [1, 3, 7, 8, 20_000, 60_000, 10**10]
+        rows = (*product(sums, counts), (None, 1), (Decimal(unit), None))
+        types = (total, BIGINT)
+        yield Group(f"mean of {total}", types, rows, (("mean", call("mean", *_args(*types))),))
 
 
 def _literals() -> Group:
