@@ -7,10 +7,9 @@ from dataclasses import dataclass, replace
 from itertools import count
 from random import Random
 
-from property_cases import Column, Table, Transaction
+from property_cases import Column, Table
 from query_cases import QueryCase, QueryView
-from query_coverage import KEYED, KEYLESS, Coverage, has_update, operators
-from query_duckdb import Duck, states
+from query_coverage import KEYED, KEYLESS, operators
 from query_expressions import (
     COMPARED,
     KINDS,
@@ -25,22 +24,13 @@ from query_expressions import (
     window,
 )
 from query_text import Expr, Grouping, Input, Query, Select, SetOperation, Subquery, depth, walk
+from query_trials import Trials
 from query_writers import random_frames, random_start
 
-# Shapes and places the generator leaves out: what is not maintained yet.
-NOT_YET: frozenset[str] = frozenset()
 DEEPEST = 4
-LEFT_OUT = {
-    "window": ("window", "QUALIFY"),
-    "qualify": ("QUALIFY",),
-    "limit": ("LIMIT",),
-    "scalar": ("scalar subquery", "correlated scalar subquery"),
-}
-OPERATORS = [o for o in (*KEYED, *KEYLESS) if not any(o in LEFT_OUT[shape] for shape in NOT_YET)]
-LARGE = 400  # rows
+OPERATORS = (*KEYED, *KEYLESS)
 MUCH = 6  # kinds of things that happen to an operator
 PATIENCE = 80  # attempts, before less will do
-DULL = 0.1  # of the views that do not change, so many are kept
 _SETS = [
     ((0,), (1,)),
     ((0, 1), (0,)),
@@ -72,41 +62,6 @@ def random_case(seed: int, amount: Amount = Amount()) -> QueryCase:  # noqa: B00
         )
     finally:
         trials.close()
-
-
-class Trials:
-    """What DuckDB says of a query at each state of a case: most of the views that are kept do change and are
-    never large, and much happens to the operator they are there for."""
-
-    def __init__(self, tables: tuple[Table, ...], written: tuple[tuple[Transaction, ...], ...]) -> None:
-        self.ducks: list[Duck] = []
-        self.updated = [has_update(transactions) for transactions in written]
-        for contents in states(tables, written):
-            self.ducks.append(Duck(tables))
-            self.ducks[-1].load(contents)
-
-    def worthy(self, rng: Random, view: QueryView, operator: str, events: int) -> bool:
-        if self._events(view, operator) < events:
-            return False
-        contents = [duck.compute(view) for duck in self.ducks]
-        changes = any(rows != contents[0] for rows in contents[1:])
-        small = max(rows.total() for rows in contents) <= LARGE
-        if small and (changes or rng.random() < DULL):
-            return True
-        for duck in self.ducks:
-            duck.forget(view)
-        return False
-
-    def _events(self, view: QueryView, operator: str) -> int:
-        """How many kinds of things happen to an operator."""
-        met = Coverage()
-        for duck, updated in zip(self.ducks, self.updated, strict=True):
-            met.look([view], duck, updated=updated, only=operator)
-        return sum(count > 0 for count in met.events[operator].values())
-
-    def close(self) -> None:
-        for duck in self.ducks:
-            duck.close()
 
 
 def _tables(rng: Random) -> tuple[Table, ...]:
@@ -208,8 +163,6 @@ class Maker:
         shape = rng.choices(
             ["plain", "group", "all", "sets", "distinct", "window", "limit"], [22, 30, 7, 8, 12, 16, 9]
         )[0]
-        if shape in NOT_YET:
-            shape = "group"
         match shape:
             case "group" | "all" | "sets":
                 made = self._grouped(base, scope, shape, like)
@@ -234,7 +187,7 @@ class Maker:
             chosen = [of_kind(rng, scope, kind) for kind in like]
         else:
             chosen = [anything(rng, scope) for _ in range(rng.choice([1, 2, 2, 3]))]
-            if deep > 1 and "scalar" not in NOT_YET and rng.random() < 0.25:
+            if deep > 1 and rng.random() < 0.25:
                 kind = rng.choice(["int", "text", "money"])
                 chosen.append(expr(self._scalar(scope, kind), kind=kind))
         return replace(base, items=_named(chosen))
@@ -255,7 +208,7 @@ class Maker:
             grouping = Grouping(keys, rng.choice(["ROLLUP", "CUBE", "sets"]), sets)
         else:
             grouping = Grouping(keys, "ordinals" if keys and rng.random() < 0.2 else "plain")
-        if keys and like is None and shape == "group" and "window" not in NOT_YET and rng.random() < 0.12:
+        if keys and like is None and shape == "group" and rng.random() < 0.12:
             measures.append(window(rng, [Named(each.sql(), each.kind) for each in (*keys, *measures)]))
         having: tuple[Expr, ...] = ()
         if rng.random() < 0.3:
@@ -275,7 +228,7 @@ class Maker:
             place = rng.choice(free)
             chosen[place] = window(rng, scope, kinds[place] if like else None)
         qualify: tuple[Expr, ...] = ()
-        if "qualify" not in NOT_YET and rng.random() < 0.35:
+        if rng.random() < 0.35:
             qualify = (
                 expr(window(rng, scope, "int"), f" {rng.choice(['<=', '=', '>'])} {rng.choice([1, 1, 2])}"),
             )
@@ -331,12 +284,12 @@ class Maker:
     def _asked(self, deep: int, scope: Columns) -> Expr:
         """A condition with a query in it."""
         rng = self.rng
-        if "scalar" not in NOT_YET and rng.random() < 0.25:
+        if rng.random() < 0.25:
             named = rng.choice(
                 [named for named in scope if named.kind in ("int", "text")] or [Named("1", "int")]
             )
             return expr(f"{named.text} {rng.choice(COMPARED)} ", self._scalar(scope, named.kind))
-        word = rng.choice(["EXISTS", "NOT EXISTS", "IN", "NOT IN"])
+        word = rng.choice(["EXISTS", "EXISTS", "NOT EXISTS", "IN", "NOT IN"])
         values = [named for named in scope if named.kind != OTHER]
         if word.endswith("IN") and values:
             named = rng.choice([named for named in values if named.kind in ("int", "text")] or values)

@@ -19,7 +19,7 @@ def random_start(rng: Random, tables: tuple[Table, ...]) -> tuple[Transaction, .
     return tuple(
         Transaction(table.source, tuple(_insert(rng, table) for _ in range(rng.randint(6, 10))))
         for place, table in enumerate(tables)
-        if place < 2 or rng.random() < 0.8
+        if place < 2 or rng.random() < 0.7
     )
 
 
