@@ -123,7 +123,7 @@ def predicate(rng: Random, scope: Scope, deep: int = 2) -> Expr:
 
 def aggregate(rng: Random, scope: Scope, kind: str | None = None) -> Expr:
     """An aggregate, perhaps computed with, whose value is of a kind."""
-    kind = kind or rng.choice(["int", "int", "int", "int", "text", "money", "date", "flag", OTHER])
+    kind = kind or rng.choice(["int", "int", "int", "int", "text", "money", "date", "flag", "flag", OTHER])
     found = _aggregate(rng, scope, kind)
     if kind == "int" and rng.random() < 0.2:
         wrapped = (("(", " * 2 + 1)"), ("coalesce(", ", 0)"), ("(", " - count(*))"), ("(", " % 3)"))
@@ -185,9 +185,9 @@ def window(rng: Random, scope: Scope, kind: str | None = None) -> Expr:
     value = of_kind(rng, scope, kind)
     forms = ["lag", "value", "extreme"]
     if kind == "int":
-        forms += ["row_number", "rank", "rank", "ntile", "count", "sum"]
+        forms += ["number", "number", "rank", "rank", "ntile", "count", "sum"]
     form = rng.choice(forms)
-    if form == "row_number":
+    if form == "number":
         return _over(expr("row_number()"), partition, total, kind=kind)
     if form == "ntile":
         return _over(expr(f"ntile({rng.choice([2, 3])})"), partition, total, kind=kind)
