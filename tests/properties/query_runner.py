@@ -139,7 +139,18 @@ class QueryRunner:
                     raise NotMaintained(
                         f"{outcome.mode} {outcome.reason}: {outcome.error} {outcome.error.detail}"
                     )
-                if number and self.strict and outcome.mode not in ("incremental", "unchanged"):
+                # An engine may fail on the text of a change and not on that of the view; the view is then
+                # recomputed, which a campaign counts and bounds.
+                fell_back = outcome.mode == "full" and outcome.reason in (
+                    "INCREMENTAL_FAILED",
+                    "UPSTREAM_FULL",
+                )
+                if (
+                    number
+                    and self.strict
+                    and outcome.mode not in ("incremental", "unchanged")
+                    and not fell_back
+                ):
                     raise NotMaintained(f"{outcome.mode} {outcome.reason}")
                 self._compare(warehouse, view, expected[view.name])
             except Exception as error:

@@ -236,6 +236,8 @@ class Subqueries(FromItems, ABC):
 
     def kept(self, plan: Plan, source: From | None, where: exp.Expr) -> Plan:
         """The rows of which a condition is true. Queries in it come last."""
+        if where.find(exp.Query) is None:
+            return Filter(plan, Expressions(self.complaints, source).condition(where, "WHERE"))
         parts = list(conditions(where))
         questions = [found for part in parts if (found := asked(part)) is not None]
         asking: list[exp.Expr] = []
