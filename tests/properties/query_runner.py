@@ -141,10 +141,7 @@ class QueryRunner:
                     )
                 # An engine may fail on the text of a change and not on that of the view; the view is then
                 # recomputed, which a campaign counts and bounds.
-                fell_back = outcome.mode == "full" and outcome.reason in (
-                    "INCREMENTAL_FAILED",
-                    "UPSTREAM_FULL",
-                )
+                fell_back = outcome.reason in ("INCREMENTAL_FAILED", "UPSTREAM_FULL")
                 if (
                     number
                     and self.strict
