@@ -44,6 +44,7 @@ class Found:
     said: dict[str, str] = field(default_factory=dict)  # and its message
     wrong: list[Wrong] = field(default_factory=list)
     modes: Counter[str] = field(default_factory=Counter)
+    fell_back: list[str] = field(default_factory=list)  # view, and what the engine said of its change
     asked: Counter[str] = field(default_factory=Counter)
 
 
@@ -141,6 +142,8 @@ class QueryRunner:
                     )
                 # An engine may fail on the text of a change and not on that of the view; the view is then
                 # recomputed, which a campaign counts and bounds.
+                if outcome.detail:
+                    self.found.fell_back.append(f"{view.name} in frame {number + 1}: {outcome.detail}")
                 fell_back = outcome.reason in ("INCREMENTAL_FAILED", "UPSTREAM_FULL")
                 if (
                     number

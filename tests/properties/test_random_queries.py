@@ -54,6 +54,8 @@ def campaign(engine: Engine, folder: Path, seed: int, cases: int, amount: Amount
         found = QueryRunner(case, engine, folder / "case", _verified(amount), coverage).run()
         refused.update(found.refused.values())
         modes.update(found.modes)
+        for each in found.fell_back:
+            print(f"recomputed, seed {case.seed}: {each[:300]}")
         if found.wrong:
             _fail(case, found.wrong, engine, folder)
     queries = cases * amount.views

@@ -82,6 +82,8 @@ def is_null(scalar: Scalar) -> bool:
             return value is None
         case Cast(arg):
             return is_null(arg)
+        case Call("and" | "or", args):
+            return all(map(is_null, args))
         case Call(function, args):
             return FUNCTIONS[function].strict and any(map(is_null, args))
     return False

@@ -1,7 +1,8 @@
 """Plans without the parts that have no rows.
 
 Law: a join with nothing is nothing, a sum with nothing is the rest; a semi-join that meets nothing is
-nothing, an anti-join everything. Only an aggregate without keys makes a row of nothing.
+nothing, an anti-join everything. Only an aggregate without keys makes a row of nothing. A key that is
+the same in all rows parts none of them from another.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from stillframe.algebra.plan import (
     Values,
     Window,
 )
+from stillframe.algebra.scalar import Ref, Scalar, map_refs, refs
 from stillframe.algebra.schema import Schema
 
 
@@ -50,16 +52,15 @@ def _pruned(plan: Plan, is_empty: Callable[[Scan], bool]) -> Plan | None:
             return None if is_empty(plan) else plan
         case Values(_, rows):
             return plan if rows else None
-        case (
-            Filter(source)
-            | Project(source)
-            | Negate(source)
-            | Times(source)
-            | Distinct(source)
-            | Window(source)
-        ):
+        case Filter(source) | Project(source) | Negate(source) | Times(source) | Distinct(source):
             below = of(source)
             return None if below is None else replace(plan, input=below)
+        case Window(source, partition):
+            below = of(source)
+            if below is None:
+                return None
+            parting = tuple(key for key in partition if not is_constant(key, below))
+            return replace(plan, input=below, partition=parting)
         case Aggregate(source, keys):
             below = of(source)
             if below is None:
@@ -89,3 +90,24 @@ def _pruned(plan: Plan, is_empty: Callable[[Scan], bool]) -> Plan | None:
                 else Monus(more or _nothing(left), less or _nothing(right))
             )
     return plan
+
+
+def is_constant(scalar: Scalar, plan: Plan) -> bool:
+    """Whether a scalar over the plan's rows is known to be the same in all of them."""
+    if not refs(scalar):
+        return True
+    match plan:
+        case Project(source, outputs):
+            return is_constant(map_refs(scalar, lambda ref: outputs[ref.position].scalar), source)
+        case Filter(source) | Negate(source) | Times(source) | Distinct(source):
+            return is_constant(scalar, source)
+        case Join(sources):
+            width, of = 0, dict[int, tuple[Plan, int]]()
+            for source in sources:
+                of |= {width + i: (source, i) for i in range(len(source.schema))}
+                width += len(source.schema)
+            return all(
+                is_constant(Ref(of[position][1], plan.schema[position].type), of[position][0])
+                for position in refs(scalar)
+            )
+    return False

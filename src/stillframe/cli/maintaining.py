@@ -91,6 +91,8 @@ def _outcomes_table(views: Mapping[str, Mapping[str, Any]]) -> Any:
         style = "red" if view["mode"] in ("stopped", "refused") else ""
         numbers = (str(view["rows_in"]), str(view["rows_out"]), f"{view['seconds']:.2f}")
         made.add_row(name, view["mode"], view["reason"], *numbers, style=style)
+        if view.get("detail"):
+            made.add_row("", "", view["detail"].splitlines()[0], "", "", "", style="dim")
     return made
 
 

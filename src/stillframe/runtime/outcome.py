@@ -56,6 +56,7 @@ class Outcome:
     asked: int = 0
     rows_read: int = 0
     compensated: int = 0  # answers that had seen more than was reported when their question was sent
+    detail: str | None = None  # where a change could not be computed: what the engine said
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -68,6 +69,7 @@ class Outcome:
             "seconds": round(self.seconds, 3),
             "questions": self.asked,
             "compensated": self.compensated,
+            **({"detail": self.detail} if self.detail else {}),
         }
 
 

@@ -147,6 +147,7 @@ class Work:
                 found[owner] = replace(
                     own,
                     reason=reason,
+                    detail=own.detail or part.detail,
                     rows_in=max(own.rows_in, part.rows_in),
                     seconds=own.seconds + part.seconds,
                     rows_read=own.rows_read + part.rows_read,
@@ -215,7 +216,7 @@ class Work:
         """Bring a view forward, or recompute it. An error of the change alone may be one that the view at
         the vector does not have: a term may meet rows side by side that no state of the sources had
         together, and a bad value in the log (`passing`) may be mended by now. Only the view itself tells."""
-        reason = self._reason_for_full(view, former)
+        reason, detail = self._reason_for_full(view, former), None
         if reason is None:
             assert former is not None
             try:
@@ -227,7 +228,7 @@ class Work:
             except StillframeError as error:
                 if error.code not in (EngineError.code, *passing):
                     raise
-                reason = "INCREMENTAL_FAILED"
+                reason, detail = "INCREMENTAL_FAILED", error.detail or error.message
         if view.name in self.failed:
             raise self.failed[view.name]
         strict = view.policy == "incremental_strict" and former is not None and former.vector is not None
@@ -236,7 +237,7 @@ class Work:
                 f"view {view.name} would have to be recomputed: {reason}",
                 hint="refresh it with --full once, or use refresh_policy = 'incremental'",
             )
-        return self._recompute(view, reason)
+        return replace(self._recompute(view, reason), detail=detail)
 
     def _why_held(self, view: View, former: ViewState | None) -> str | None:
         """A view never goes back. One over a view that is held is held with it: they show one vector, or
