@@ -20,6 +20,8 @@ from stillframe.engine import Engine
 # What Sail takes for something else, and says nothing: NULL-safe equality, how often a row is in an INTERSECT
 # or EXCEPT that counts, and grouping sets over no rows, of which it makes a group.
 SAIL_MISTAKES = re.compile(r"DISTINCT FROM|INTERSECT ALL|EXCEPT ALL|GROUPING SETS|ROLLUP|CUBE")
+# What both engines take for false where it is unknown: NOT IN beside OR, of values that may be NULL.
+MISTAKES = re.compile(r" OR \S+ NOT IN \(SELECT")
 # What Sail says it cannot run, and Spark can.
 SAIL_CANNOT = (
     "null_aware anti join only supports single column join key",
@@ -59,7 +61,10 @@ class EngineTexts:
         self.named.add(view.name)
 
     def rows(self, view: QueryView) -> Rows | None:
-        """What the engine makes of a text; None where Sail is known not to."""
+        """What the engine makes of a text; None where it is known to be wrong or not to run it."""
+        if MISTAKES.search(view.sql):
+            self.counts["texts that engines take otherwise"] += 1
+            return None
         if self.engine.kind == "sail" and SAIL_MISTAKES.search(view.sql):
             self.counts["texts that Sail takes otherwise"] += 1
             return None
