@@ -32,7 +32,6 @@ RECOMPUTED = 0.05  # of all that is brought forward, at most so much
 REFUSED = 0.1  # of the queries, at most so many
 
 
-@pytest.mark.slow_on_spark
 def test_random_queries(engine: Engine, engine_name: str, tmp_path: Path) -> None:
     cases, amount = SHORT[engine_name]
     campaign(engine, tmp_path, SHORT_SEED[engine_name], cases, amount)
