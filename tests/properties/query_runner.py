@@ -84,7 +84,9 @@ class QueryRunner:
     def _prepare(self) -> None:
         (self.root / "views").mkdir(parents=True)
         sources = [f"  {source}: {{url: 'sqlite:///{source}.db'}}" for source in self.case.sources]
-        lines = ["name: case", "warehouse: ./warehouse", "sources:", *sources]
+        some = f"[{self.case.tables[0].full_name}]"
+        copies = ("all", "none", some)[self.case.seed % 3]
+        lines = ["name: case", "warehouse: ./warehouse", f"copies: {copies}", "sources:", *sources]
         (self.root / "stillframe.yml").write_text("\n".join(lines) + "\n", encoding="utf-8")
         for source in self.case.sources:
             connection = sqlite3.connect(self.root / f"{source}.db")

@@ -20,7 +20,7 @@ from stillframe.engine.session import (
     is_connect,
     open_engine,
 )
-from stillframe.engine.stage import Read, Staged, counts_one, stage, staged_query
+from stillframe.engine.stage import Read, Staged, counts_one, netted, stage, staged_query, staged_table
 from stillframe.engine.tables import Tables, is_nothing
 from stillframe.engine.words import identifier
 
@@ -44,12 +44,14 @@ __all__ = [
     "is_nothing",
     "misread_by_sail",
     "named_sql",
+    "netted",
     "open_engine",
     "read_files",
     "repeated_sql",
     "select_sql",
     "stage",
     "staged_query",
+    "staged_table",
     "view_struct",
     "write_query",
 ]

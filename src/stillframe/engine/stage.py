@@ -84,7 +84,7 @@ def stage(
     `net` if those that cancel are gone, however many they are; few rows always are."""
     table = _few(read, staged_schema(types))
     if table is not None:
-        return _by_driver(_netted(table), positions, types, folder)
+        return _by_driver(netted(table), positions, types, folder)
     if net:
         return _net_by_task(engine(), read, positions, types, folder)
     return _by_task(engine(), read, positions, types, folder)
@@ -119,6 +119,11 @@ def _by_driver(table: pa.Table, positions: Sequence[int], types: Sequence[Type],
     return Staged(files, tuple(positions), tuple(types), table.num_rows, _all_one(table), small=True)
 
 
+def staged_table(table: pa.Table, positions: Sequence[int], types: Sequence[Type], folder: Path) -> Staged:
+    """Rows that the driver has."""
+    return _by_driver(netted(table), positions, types, folder)
+
+
 def _retyped(found: pa.Schema, expected: pa.Schema) -> SourceError:
     differing = [
         f"{new} instead of {old}" for new, old in zip(found.types, expected.types, strict=False) if new != old
@@ -131,7 +136,7 @@ def _retyped(found: pa.Schema, expected: pa.Schema) -> SourceError:
     )
 
 
-def _netted(table: pa.Table) -> pa.Table:
+def netted(table: pa.Table) -> pa.Table:
     """Rows that cancel are gone, so that no expression is evaluated on a row that neither state has."""
     if _all_one(table):
         return table

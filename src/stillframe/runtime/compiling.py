@@ -89,7 +89,7 @@ class Compiler:
     ) -> str | None:
         """The groups that a change touched as they are now, less as they were published; None where none
         was. What was computed on the way is left in `folder`."""
-        self.binder.upstream[name] = Upstream(former, former, None, changed=False)
+        self.binder.upstream[name] = Upstream(former, former, None, changed=False, own=True)
         if isinstance(plan, Aggregate) and goes_on(plan):
             return self._from_own_state(plan, Scan(name, former.schema), changed, folder)
         if isinstance(plan, Window) and keeps_first(plan):

@@ -13,6 +13,7 @@ from typing import Any
 import yaml
 
 from stillframe.errors import ProjectError
+from stillframe.runtime.copies import NONE, Copies
 from stillframe.sources.opening import CAPTURES, SourceConfig
 
 FILE = "stillframe.yml"
@@ -41,6 +42,7 @@ class Project:
     retention: timedelta = timedelta(hours=24)
     settle: SettleBound = SettleBound()
     load_chunk: int = 250_000  # rows that a first load reads at a time
+    copies: Copies = field(default_factory=Copies)
 
     @property
     def views(self) -> Path:
@@ -61,7 +63,7 @@ def load_project(root: Path) -> Project:
     if not isinstance(document, dict):
         raise ProjectError(f"{FILE} must be a mapping with name, warehouse and sources")
     document = _expanded(document)
-    known = {"name", "warehouse", "spark", "sources", "retention", "settle", "load_chunk"}
+    known = {"name", "warehouse", "spark", "sources", "retention", "settle", "load_chunk", "copies"}
     _only(document, known, FILE)
     name = document.get("name")
     if not isinstance(name, str) or not name.strip():
@@ -78,7 +80,18 @@ def load_project(root: Path) -> Project:
         retention=_duration(document.get("retention", "24h")),
         settle=_settle(_mapping(document, "settle")),
         load_chunk=_chunk(document.get("load_chunk", Project.load_chunk)),
+        copies=_copies(document.get("copies", NONE), _mapping(document, "sources")),
     )
+
+
+def _copies(value: Any, sources: Mapping[str, Any]) -> Copies:
+    copies = Copies.parse(value)
+    for relation in copies.named:
+        if relation.split(".", 1)[0].lower() not in {str(source).lower() for source in sources}:
+            raise ProjectError(
+                f"copies: {relation} is of no source", hint=f"there are: {', '.join(map(str, sources))}"
+            )
+    return copies
 
 
 def _chunk(value: Any) -> int:

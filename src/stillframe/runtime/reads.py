@@ -17,8 +17,9 @@ from stillframe.algebra import Join, Moment, Plan, Scan, Schema
 from stillframe.algebra.arrow import keys_as
 from stillframe.algebra.plan import map_scans
 from stillframe.change import Fetch, Link, body, driver, fetches
-from stillframe.engine import Engine, Read, Staged, Tables, stage
+from stillframe.engine import Engine, Read, Staged, Tables, stage, staged_table
 from stillframe.lake.frame import ViewState
+from stillframe.lake.lookup import look_up
 from stillframe.sources.base import Capture, Keys, Position, Source
 
 KEY_LIMIT = 20_000
@@ -55,12 +56,14 @@ class ViewFiles:
 @dataclass(frozen=True)
 class Upstream:
     """A view as its readers see it in this session. `change` is None where it did not change, and the
-    difference of two states where the reader was held back while the view went on."""
+    difference of two states where the reader was held back while the view went on. What a view has published
+    itself is its `own`, and all of its columns are looked at."""
 
     before: ViewState
     after: ViewState
     change: ViewFiles | None
     changed: bool
+    own: bool = False
 
 
 class Reads:
@@ -84,6 +87,7 @@ class Reads:
         self._folder = folder
         self._counted = counted
         self._memo: dict[tuple[object, ...], Staged] = {}
+        self._looked_up: dict[tuple[object, ...], Staged | None] = {}
 
     def change(self, relation: str, after: Position) -> Staged:
         source, table = relation.split(".", 1)
@@ -118,13 +122,22 @@ class Reads:
             small=False,
         )
 
+    def looked_up(self, root: Path, view: ViewState, name: str | None, keys: Keys) -> Staged | None:
+        """The rows of a view that have one of the keys, if they are quickly found; of a view that others read
+        by a name, the columns they read."""
+        files = (*(file.path for file in view.base), *(file.path for file in view.changes))
+        positions = tuple(range(len(view.schema))) if name is None else self._positions(name)
+        key = (positions, keys.column, frozenset(keys.values.to_pylist()), files)
+        if key not in self._looked_up:
+            found = look_up(root, view, positions, view.schema.position(keys.column), keys.values)
+            folder = self._folder / f"rows-{len(self._looked_up)}"
+            types = [view.schema[i].type for i in positions]
+            self._looked_up[key] = None if found is None else staged_table(found, positions, types, folder)
+        return self._looked_up[key]
+
     def pushable(self, relation: str, column: int) -> bool:
         source, table = relation.split(".", 1)
         return self._sources[source].pushable(table, self._schemas[relation][column].name)
-
-    def keys(self, relation: str, column: int, values: pa.Array) -> Keys:
-        found = self._schemas[relation][column]
-        return Keys(found.name, keys_as(values, found.type))
 
     def _positions(self, relation: str) -> tuple[int, ...]:
         return tuple(sorted(self._columns[relation]))
@@ -195,12 +208,13 @@ class Binder:
 
     def _restriction(self, fetch: Fetch, known: Mapping[int, Sequence[Known]]) -> Keys | None:
         relation = fetch.scan.relation
-        if relation in self.upstream:
-            return None
         for link in fetch.links:
             values = self._values(link, known)
-            if values is not None and self.reads.pushable(relation, link.column):
-                return self.reads.keys(relation, link.column, values)
+            if values is None:
+                continue
+            if relation in self.upstream or self.reads.pushable(relation, link.column):
+                column = fetch.scan.schema[link.column]
+                return Keys(column.name, keys_as(values, column.type))
         return None
 
     @staticmethod
@@ -223,7 +237,7 @@ class Binder:
             change = self.upstream[scan.relation].change
             if scan.at is Moment.CHANGE and change is not None:
                 return [change]
-            return [ViewFiles((), scan.schema, KEY_LIMIT + 1)]
+            return [self._looked_up(scan, keys) or ViewFiles((), scan.schema, KEY_LIMIT + 1)]
         if scan.at is Moment.CHANGE:
             return [self._change(scan.relation)]
         state = self.reads.state(scan.relation, keys)
@@ -236,7 +250,8 @@ class Binder:
         if scan.relation in self.staged:
             return self.tables.staged(self.staged[scan.relation], scan.schema)
         if scan.relation in self.upstream:
-            return self._view_leaf(scan)
+            found = self._looked_up(scan, keys)
+            return self._view_leaf(scan) if found is None else self.tables.staged(found, scan.schema)
         if scan.at is Moment.CHANGE:
             return self.tables.staged(self._change(scan.relation), scan.schema)
         state = self.tables.staged(self.reads.state(scan.relation, keys), scan.schema)
@@ -244,6 +259,14 @@ class Binder:
             return state
         undone = self.tables.staged(self._change(scan.relation), scan.schema, sign=-1)
         return self.tables.sum([state, undone])
+
+    def _looked_up(self, scan: Scan, keys: Keys | None) -> Staged | None:
+        """The rows of a view's state that can join what is known; None where all are read."""
+        if keys is None or scan.at is Moment.CHANGE:
+            return None
+        view = self.upstream[scan.relation]
+        state = view.after if scan.at is Moment.AFTER else view.before
+        return self.reads.looked_up(self.root, state, None if view.own else scan.relation, keys)
 
     def _view_leaf(self, scan: Scan) -> str:
         view = self.upstream[scan.relation]

@@ -24,6 +24,7 @@ from stillframe.runtime.catalog import Reached, reach, reached_or_remembered, st
 from stillframe.runtime.checking import check_views, unpublished, writer_for
 from stillframe.runtime.choosing import UNREACHED, Offer
 from stillframe.runtime.config import SCHEMAS, Project, bare_project, load_project
+from stillframe.runtime.copies import with_copies
 from stillframe.runtime.definitions import Definitions, read_texts, resolve_all, unknown_view
 from stillframe.runtime.explain import explain, survey
 from stillframe.runtime.loading import Loader
@@ -172,7 +173,7 @@ class Warehouse:
         known = (texts, reached.relations, [str(error) for error in unreached.values()])
         if self._definitions is None or self._definitions[0] != known:
             resolved = resolve_all(texts.views, reached.relations, texts.unreadable, unreached, self._offer)
-            self._definitions = (known, resolved)
+            self._definitions = (known, with_copies(resolved, self.project.copies))
         return self._definitions[1]
 
     def _offer(self, source: str) -> Offer:

@@ -38,10 +38,12 @@ from stillframe.runtime.begun import Begun
 from stillframe.runtime.choosing import TOP
 from stillframe.runtime.compiling import Compiler
 from stillframe.runtime.conduct import NotQuiet
+from stillframe.runtime.copies import COPIES
 from stillframe.runtime.definitions import View
 from stillframe.runtime.fixing import Fixing, Means, positions_of
 from stillframe.runtime.loading import Loaded
 from stillframe.runtime.outcome import NeedsFull, Outcome, Step
+from stillframe.runtime.passing import pass_on, shown_columns
 from stillframe.runtime.reads import Binder, Reads, Upstream, ViewFiles
 from stillframe.sources.base import Position
 
@@ -176,7 +178,7 @@ class Work:
         """Views that were not asked for are held; a view whose definition is gone stays until dropped."""
         states = dict(self.states)
         for name, former in (self.previous.views if self.previous else {}).items():
-            if name in states:
+            if name in states or self._is_left(name, former):
                 continue
             if name in self.means.definitions.refused:
                 first = self.means.definitions.refused[name][0]
@@ -185,6 +187,11 @@ class Work:
             else:
                 states[name] = replace(former, state=HELD if former.state == CURRENT else former.state)
         return states
+
+    def _is_left(self, name: str, former: ViewState) -> bool:
+        """Whether it is a copy that no view reads any more."""
+        known = self.means.definitions
+        return former.owner == COPIES and name not in known.views and not known.refused
 
     def _maintain(self, view: View) -> None:
         started, read = time.perf_counter(), self._rows_read
@@ -309,6 +316,11 @@ class Work:
         changed = frozenset(r for r, change in staged.items() if change.rows) | frozenset(
             name for name, up in upstream.items() if up.changed
         )
+        columns = shown_columns(view.plan)
+        if columns is not None and len(staged) == 1 and staged[view.relations[0]].small:
+            folder = self.means.lake.attempt("changes", view.name)
+            pass_on(staged[view.relations[0]], columns, view.schema, folder)
+            return self._brought(view, former, rows_in, folder)
         tables = Tables(self.means.engine())
         binder = Binder(self.reads, tables, self.means.lake.path, after, upstream)
         compiler = Compiler(self.means.engine(), binder)
@@ -323,10 +335,20 @@ class Work:
             return Outcome("unchanged", "NO_CHANGES", view.algorithm, rows_in)
         query = canonical_sql(query, view.schema.types)
         query = consolidated_sql(query, len(view.schema), one_task=tables.one_task)
-        files = self._write(view, named_sql(query, view.schema.names, count=True), "changes")
-        rows_out = sum(file.rows for file in files)
+        folder = self.means.lake.attempt("changes", view.name)
+        write_query(self.means.engine(), named_sql(query, view.schema.names, count=True), folder)
+        return self._brought(view, former, rows_in, folder)
+
+    def _brought(self, view: View, former: ViewState, rows_in: int, folder: Path) -> Outcome:
+        """Forward by the change in `folder`, which may have no rows, or not be there."""
+        files = self.means.lake.collect(folder) if folder.is_dir() else ()
+        if not any(file.rows for file in files):
+            self.means.lake.discard(folder)
+            self.states[view.name] = self._advanced(view, former, ())
+            return Outcome("unchanged", "NO_CHANGES", view.algorithm, rows_in)
+        self.means.observe(Step.WRITTEN, view.name)
         self.states[view.name] = self._advanced(view, former, files)
-        return Outcome("incremental", "CHANGES", view.algorithm, rows_in, rows_out)
+        return Outcome("incremental", "CHANGES", view.algorithm, rows_in, sum(file.rows for file in files))
 
     def _conducted(self, view: View, former: ViewState) -> Outcome:
         done = self.conducting.views[view.name]

@@ -1,0 +1,114 @@
+"""Rows of a view by the values of one column, read by the driver without a job of the engine.
+
+Law: a row group whose column has no value between its least and its greatest that is looked for has none of
+the rows; what the files' footers do not say may be anywhere. So the rows that are found are all there are,
+and how much is read for them is known before anything is.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from stillframe.algebra.arrow import COUNT, staged_schema
+from stillframe.lake.frame import ViewState
+
+MOST_READ = 500_000  # rows in the row groups that are read
+MOST_FOUND = 50_000  # rows
+ORDERED = (pa.types.is_integer, pa.types.is_date, pa.types.is_string)  # footers order them as Python does
+
+
+@dataclass(frozen=True)
+class Group:
+    """One row group of a file: how many rows it has, and the bounds of each column, where it tells them."""
+
+    rows: int
+    bounds: dict[str, tuple[Any, Any]]
+
+
+def look_up(
+    root: Path, view: ViewState, positions: Sequence[int], column: int, values: pa.Array
+) -> pa.Table | None:
+    """The signed rows of a view's content whose `column` has one of the values: the columns at `positions`
+    and their counts, under staged names. None where they are too many, or too much would have to be read."""
+    name = view.schema[column].name
+    parts = [*((root / f.path, False) for f in view.base), *((root / f.path, True) for f in view.changes)]
+    found = [(path, signed, _may_have(path, name, values)) for path, signed in parts]
+    if sum(groups(path)[i].rows for path, _, chosen in found for i in chosen) > MOST_READ:
+        return None
+    wanted = staged_schema([view.schema[i].type for i in positions])
+    names = [view.schema[i].name for i in positions]
+    tables = [
+        table
+        for path, signed, chosen in found
+        for table in _rows(path, chosen, names, name, values, wanted, signed=signed)
+    ]
+    if sum(table.num_rows for table in tables) > MOST_FOUND:
+        return None
+    return pa.concat_tables([wanted.empty_table(), *tables])
+
+
+@lru_cache(maxsize=4096)
+def groups(path: Path) -> tuple[Group, ...]:
+    """A file is written once, so what its footer says holds as long as it is there."""
+    footer = pq.read_metadata(path)
+    types = {field.name: field.type for field in footer.schema.to_arrow_schema()}
+    found = []
+    for i in range(footer.num_row_groups):
+        group = footer.row_group(i)
+        bounds = {}
+        for j in range(group.num_columns):
+            column = group.column(j)
+            known = column.statistics
+            type_ = types.get(column.path_in_schema)
+            if known is not None and known.has_min_max and any(is_a(type_) for is_a in ORDERED if type_):
+                bounds[column.path_in_schema] = (known.min, known.max)
+        found.append(Group(group.num_rows, bounds))
+    return tuple(found)
+
+
+def _may_have(path: Path, name: str, values: pa.Array) -> list[int]:
+    """The row groups in which one of the values may be."""
+    looked_for = sorted(value for value in values.to_pylist() if value is not None)
+
+    def may_have(group: Group) -> bool:
+        if name not in group.bounds:
+            return bool(looked_for)
+        least, greatest = group.bounds[name]
+        place = bisect_left(looked_for, least)
+        return place < len(looked_for) and bool(looked_for[place] <= greatest)
+
+    return [i for i, group in enumerate(groups(path)) if may_have(group)]
+
+
+def _rows(
+    path: Path,
+    chosen: Sequence[int],
+    names: Sequence[str],
+    column: str,
+    values: pa.Array,
+    wanted: pa.Schema,
+    *,
+    signed: bool,
+) -> Iterator[pa.Table]:
+    """Of each row group the column first; the others where there is something to find."""
+    if not chosen:
+        return
+    with pq.ParquetFile(path, memory_map=True) as file:
+        for group in chosen:
+            keys = file.read_row_group(group, [column]).column(0)
+            met = pc.is_in(keys, value_set=values.cast(keys.type))
+            if not pc.any(met).as_py():
+                continue
+            read = file.read_row_group(group, [*names, *([COUNT] if signed else [])]).filter(met)
+            columns = [read.column(name).cast(wanted.field(i).type) for i, name in enumerate(names)]
+            counts = read.column(COUNT) if signed else pa.array([1] * read.num_rows, pa.int64())
+            yield pa.table([*columns, counts], schema=wanted)

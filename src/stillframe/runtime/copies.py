@@ -1,0 +1,100 @@
+"""Copies: relations that are kept in the lake, so that bringing a view forward asks their sources nothing but
+what changed.
+
+A copy is a view of the columns that views read of one relation, hidden like the parts of a view. It goes
+forward by the relation's own change; whoever read the relation reads the copy. Law: a copy at the frame's
+vector has the relation's rows there, so no plan can tell the one from the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+
+from stillframe.algebra import Literal, Output, Plan, Project, Ref, Scan, Schema, normalize, relations, scans
+from stillframe.algebra.plan import map_scans
+from stillframe.change import columns_read, merged
+from stillframe.errors import ProjectError
+from stillframe.runtime.choosing import TOP
+from stillframe.runtime.definitions import Definitions, View
+from stillframe.sql import ViewText
+
+COPIES = "~copies"  # owns them all
+ALL, NONE = "all", "none"
+
+
+@dataclass(frozen=True)
+class Copies:
+    """Which relations a project wants copied."""
+
+    every: bool = False
+    named: tuple[str, ...] = ()
+
+    @classmethod
+    def parse(cls, value: object) -> Copies:
+        match value:
+            case "all" | "none":
+                return cls(every=value == ALL)
+            case list() if all(isinstance(name, str) and "." in name for name in value):
+                return cls(named=tuple(value))
+        raise ProjectError(
+            f"copies cannot be {value!r}", hint="copies: all, none, or a list of relations: [shop.orders]"
+        )
+
+    def wanted(self, read: Collection[str]) -> frozenset[str]:
+        """Of the relations that views read, those to copy; names are compared without regard to case."""
+        if self.every:
+            return frozenset(read)
+        known = {relation.lower(): relation for relation in read}
+        return frozenset(known[name.lower()] for name in self.named if name.lower() in known)
+
+
+def with_copies(definitions: Definitions, copies: Copies) -> Definitions:
+    """The definitions with copies before the views that read them. A view that shows every transaction, and
+    one that a live protocol leads, read their sources themselves."""
+    reading = [view for view in definitions.views.values() if not view.conducted and view.level != TOP]
+    wanted = copies.wanted({relation for view in reading for relation in view.relations})
+    if not wanted:
+        return definitions
+    columns = merged(columns_read(view.plan) for view in reading)
+    schemas = {scan.relation: scan.schema for view in reading for scan in scans(view.plan)}
+    made = {name: _copy(name, schemas[name], columns[name]) for name in sorted(wanted)}
+    kept: dict[str, View] = {view.name: view for view in made.values()}
+    for view in definitions.views.values():
+        kept[view.name] = _over(view, made, columns) if view in reading else view
+    return replace(definitions, views=kept)
+
+
+def _copy(relation: str, schema: Schema, columns: frozenset[int]) -> View:
+    positions = sorted(columns)
+    plan = Project(
+        Scan(relation, schema),
+        tuple(Output(schema[i].name, Ref(i, schema[i].type, schema[i].name)) for i in positions),
+    )
+    select = f"SELECT {', '.join(schema[i].name for i in positions)} FROM {relation}"
+    text = ViewText(f"copy~{relation}", {}, select)
+    source = relation.split(".", 1)[0]
+    return View(text, plan, (relation,), (), frozenset({source}), owner=COPIES)
+
+
+def _over(view: View, copies: Mapping[str, View], columns: Mapping[str, frozenset[int]]) -> View:
+    """The view, reading copies. Columns that no view reads are NULL, and nobody looks at them."""
+
+    def read(scan: Scan, _: int | None) -> Plan:
+        if scan.relation not in copies:
+            return scan
+        copy = copies[scan.relation]
+        place = {position: i for i, position in enumerate(sorted(columns[scan.relation]))}
+        return Project(
+            Scan(copy.name, copy.schema, scan.at),
+            tuple(
+                Output(c.name, Ref(place[i], c.type, c.name) if i in place else Literal(None, c.type))
+                for i, c in enumerate(scan.schema)
+            ),
+        )
+
+    plan = normalize(map_scans(view.plan, read))
+    reads = relations(plan)
+    names = {copy.name for copy in copies.values()}
+    upstream = tuple(name for name in reads if name in view.upstream or name in names)
+    return replace(view, plan=plan, reads=reads, upstream=upstream, query=view.query or view.plan)

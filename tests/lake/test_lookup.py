@@ -1,0 +1,115 @@
+"""Rows by key: all that a full read would find, from no more row groups than their footers leave open."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import date, timedelta
+from decimal import Decimal
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from stillframe.algebra import Column, Schema
+from stillframe.algebra.arrow import COUNT, named_schema
+from stillframe.algebra.types import BIGINT, DATE, STRING, decimal
+from stillframe.lake import lookup
+from stillframe.lake.frame import ChangeFile, DataFile, ViewState
+from stillframe.lake.lookup import groups, look_up
+
+SCHEMA = Schema(
+    (Column("id", BIGINT), Column("town", STRING), Column("day", DATE), Column("paid", decimal(9, 2)))
+)
+DAY = date(2024, 1, 1)
+
+
+def row(random: Random, number: int) -> tuple[Any, ...]:
+    made = (
+        number,
+        random.choice(["", "a", "b", "ü" * 40, "z"]),
+        DAY + timedelta(days=number // 10),
+        Decimal(random.randrange(100)) / 4,
+    )
+    return tuple(None if random.random() < 0.1 else value for value in made)
+
+
+def written(path: Path, rows: list[tuple[Any, ...]], counts: list[int] | None, size: int) -> None:
+    columns = list(zip(*rows, strict=True)) if rows else [()] * len(SCHEMA)
+    schema = named_schema(SCHEMA)
+    table = pa.table([pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema)
+    if counts is not None:
+        table = table.append_column(COUNT, pa.array(counts, pa.int64()))
+    pq.write_table(table, path, row_group_size=size)
+
+
+def view(root: Path, random: Random) -> tuple[ViewState, Counter[tuple[Any, ...]]]:
+    content: Counter[tuple[Any, ...]] = Counter()
+    base = []
+    for i in range(3):
+        rows = [row(random, 100 * i + j) for j in range(random.choice([0, 1, 60]))]
+        written(root / f"base{i}", rows, None, 7)
+        content.update(rows)
+        base.append(DataFile(f"base{i}", len(rows), 0))
+    rows = [row(random, random.randrange(300)) for _ in range(20)]
+    counts = [random.choice([-2, -1, 1, 3]) for _ in rows]
+    written(root / "change", rows, counts, 5)
+    for one, count in zip(rows, counts, strict=True):
+        content[one] += count
+    changes = (ChangeFile("change", len(rows), 0, 1),)
+    state = ViewState("v", SCHEMA, "", "strong", "", "current", tuple(base), changes, 0, 0, 0, {})
+    return state, content
+
+
+def rows_of(table: pa.Table) -> Counter[tuple[Any, ...]]:
+    found: Counter[tuple[Any, ...]] = Counter()
+    for *values, count in zip(*(column.to_pylist() for column in table.columns), strict=True):
+        found[tuple(values)] += count
+    return found
+
+
+def _net(rows: Counter[tuple[Any, ...]]) -> dict[tuple[Any, ...], int]:
+    return {row: count for row, count in rows.items() if count}
+
+
+@pytest.mark.parametrize("column", range(len(SCHEMA)), ids=SCHEMA.names)
+def test_all_rows_and_no_others(column: int, tmp_path: Path) -> None:
+    for seed in range(15):
+        random = Random(seed)
+        root = tmp_path / str(seed)
+        root.mkdir()
+        state, content = view(root, random)
+        values = sorted({one[column] for one in content if one[column] is not None})
+        wanted = random.sample(values, min(len(values), random.choice([0, 1, 3, 30])))
+        array = pa.array(wanted, named_schema(SCHEMA).field(column).type)
+        positions = sorted(random.sample(range(len(SCHEMA)), random.randrange(len(SCHEMA) + 1)))
+        found = look_up(root, state, positions, column, array)
+        assert found is not None
+        expected: Counter[tuple[Any, ...]] = Counter()
+        for one, count in content.items():
+            if one[column] in wanted:
+                expected[tuple(one[i] for i in positions)] += count
+        assert _net(rows_of(found)) == _net(expected), f"seed {seed}"
+
+
+def test_only_row_groups_that_may_have_a_value_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [(number, "a", DAY, Decimal(1)) for number in range(1000)]
+    written(tmp_path / "base", rows, None, 10)
+    state = ViewState("v", SCHEMA, "", "strong", "", "current", (DataFile("base", 1000, 0),), (), 0, 0, 0, {})
+    assert len(groups(tmp_path / "base")) == 100
+    monkeypatch.setattr(lookup, "MOST_READ", 20)
+    found = look_up(tmp_path, state, [0], 0, pa.array([5, 7, 995]))
+    assert found is not None and sorted(found.column(0).to_pylist()) == [5, 7, 995]
+    assert look_up(tmp_path, state, [0], 0, pa.array([5, 500, 995])) is None, "three row groups"
+    assert look_up(tmp_path, state, [0], 3, pa.array([Decimal(1)], pa.decimal128(9, 2))) is None
+
+
+def test_many_rows_are_left_to_the_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written(tmp_path / "base", [(1, "a", DAY, None)] * 30, None, 10)
+    state = ViewState("v", SCHEMA, "", "strong", "", "current", (DataFile("base", 30, 0),), (), 0, 0, 0, {})
+    monkeypatch.setattr(lookup, "MOST_FOUND", 29)
+    assert look_up(tmp_path, state, [0], 0, pa.array([1])) is None

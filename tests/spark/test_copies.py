@@ -1,0 +1,144 @@
+"""Relations that are kept in the lake: views over them are as right as over their sources, which are asked
+nothing but what changed."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from shops import Shop
+from stillframe.errors import ProjectError
+from stillframe.runtime import Warehouse, load_project
+from stillframe.sources.sqlite.source import SqliteSource
+
+pytestmark = pytest.mark.engine
+
+ORDERS = "CREATE TABLE orders (id INTEGER PRIMARY KEY, who INTEGER, amount INTEGER, note TEXT);"
+PEOPLE = "CREATE TABLE people (id INTEGER PRIMARY KEY, town TEXT, name TEXT);"
+VIEWS = {
+    "joined": "SELECT o.id, p.name, o.amount FROM a.orders o JOIN b.people p ON p.id = o.who",
+    "by_town": "SELECT p.town, count(*) AS n, sum(o.amount) AS s, max(o.amount) AS m"
+    " FROM a.orders o JOIN b.people p ON p.id = o.who GROUP BY p.town",
+    "first": "SELECT id, who FROM a.orders"
+    " QUALIFY row_number() OVER (PARTITION BY who ORDER BY amount, id) = 1",
+    "alone": "SELECT id, name FROM b.people p WHERE NOT EXISTS (SELECT 1 FROM a.orders o WHERE o.who = p.id)",
+    "outer_join": "SELECT p.id, o.amount FROM b.people p"
+    " LEFT JOIN a.orders o ON o.who = p.id AND o.amount > 2",
+}
+
+
+def text(views: dict[str, str]) -> str:
+    return "\n".join(f"CREATE MATERIALIZED VIEW {name} AS {select};" for name, select in views.items())
+
+
+@pytest.fixture
+def copied(shop: Shop) -> Shop:
+    shop.source("a", ORDERS + "INSERT INTO orders VALUES (1, 1, 5, 'x'), (2, 1, 3, 'y'), (3, 2, 4, 'z');")
+    shop.source("b", PEOPLE + "INSERT INTO people VALUES (1, 'r', 'ann'), (2, 's', 'bob'), (3, 's', 'cy');")
+    shop.configure(extra="copies: all\n")
+    shop.views(text(VIEWS))
+    return shop
+
+
+def change(shop: Shop, random: Random) -> None:
+    for _ in range(random.randrange(1, 4)):
+        number, who, amount = random.randrange(1, 9), random.randrange(1, 6), random.randrange(6)
+        shop.write("a", f"INSERT OR REPLACE INTO orders VALUES ({number}, {who}, {amount}, 'n{amount}')")
+        shop.write(
+            "b", f"INSERT OR REPLACE INTO people VALUES ({who}, '{random.choice('rst')}', 'p{amount}')"
+        )
+        shop.write("a", f"DELETE FROM orders WHERE id = {random.randrange(1, 9)}")
+        shop.write("b", f"DELETE FROM people WHERE id = {random.randrange(1, 6)}")
+
+
+def assert_right(warehouse: Warehouse) -> None:
+    for name, found in warehouse.verify().items():
+        assert found.ok, (name, found)
+
+
+def copies_in(warehouse: Warehouse) -> set[str]:
+    frame = warehouse.frame()
+    assert frame is not None
+    return {name for name in frame.views if name.startswith("copy~")}
+
+
+def test_sources_are_asked_for_changes_only(copied: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+    state = SqliteSource.state
+
+    def counted(self: SqliteSource, *args: object, **named: object) -> object:
+        asked.append(args[0])
+        return state(self, *args, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(SqliteSource, "state", counted)
+    random = Random(7)
+    with copied.open() as warehouse:
+        warehouse.refresh()
+        assert copies_in(warehouse) == {"copy~a.orders", "copy~b.people"}
+        assert sorted(map(str, asked)) == ["orders", "people"], "each was read once, for all views"
+        for _ in range(4):
+            asked.clear()
+            change(copied, random)
+            result = warehouse.maintain()
+            assert not asked
+            assert {outcome.mode for outcome in result.outcomes.values()} <= {"incremental", "unchanged"}
+            assert_right(warehouse)
+        assert set(warehouse.status()["views"]) == set(VIEWS), "copies are shown to nobody"
+
+
+def test_a_view_that_reads_another_column(copied: Shop) -> None:
+    with copied.open() as warehouse:
+        warehouse.refresh()
+        notes = {"notes": "SELECT id, note FROM a.orders WHERE amount > 3"}
+        copied.views(text(notes), "more.sql")
+        change(copied, Random(1))
+        warehouse.refresh()
+        change(copied, Random(2))
+        assert {o.mode for o in warehouse.maintain().outcomes.values()} <= {"incremental", "unchanged"}
+        assert_right(warehouse)
+
+
+def test_a_copy_that_nobody_reads_is_gone(copied: Shop) -> None:
+    copied.views(text({"orders_only": "SELECT id, amount FROM a.orders"}), "views.sql")
+    copied.views(text({"people_only": "SELECT id, name FROM b.people"}), "people.sql")
+    with copied.open() as warehouse:
+        warehouse.refresh()
+        assert copies_in(warehouse) == {"copy~a.orders", "copy~b.people"}
+        warehouse.drop("people_only")
+        change(copied, Random(3))
+        warehouse.refresh()
+        assert copies_in(warehouse) == {"copy~a.orders"}
+        assert_right(warehouse)
+
+
+def test_one_view_goes_on_while_others_are_held(copied: Shop) -> None:
+    random = Random(5)
+    with copied.open() as warehouse:
+        warehouse.refresh()
+        for name in ("by_town", "joined"):
+            change(copied, random)
+            warehouse.refresh(name)
+        change(copied, random)
+        result = warehouse.maintain()
+        assert {outcome.mode for outcome in result.outcomes.values()} <= {"incremental", "unchanged"}
+        assert_right(warehouse)
+
+
+def test_only_some_relations(copied: Shop) -> None:
+    copied.configure(extra="copies: [A.Orders]\n")
+    with copied.open() as warehouse:
+        warehouse.refresh()
+        assert copies_in(warehouse) == {"copy~a.orders"}
+        for seed in range(3):
+            change(copied, Random(seed))
+            warehouse.refresh()
+            assert_right(warehouse)
+
+
+@pytest.mark.parametrize("value", ["most", "[orders]", "[c.orders]", "3", "{a: b}"])
+def test_what_copies_cannot_be(copied: Shop, value: str) -> None:
+    copied.configure(extra=f"copies: {value}\n")
+    with pytest.raises(ProjectError) as caught:
+        load_project(copied.root)
+    assert caught.value.hint
