@@ -1,5 +1,5 @@
-"""Propagation trees by definition 1 and formula (9), written from the paper alone: nested tuples of places, all
-of them; and random join graphs."""
+"""Propagation trees by definition 1 and formula (9), written from the paper alone: all of them, as nested
+tuples of places; and random join graphs."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def members(nested: Nested) -> list[int]:
 def cost_by_formula_9(
     nested: Nested, before: list[Any], after: list[Any], change: Any, moving: set[int]
 ) -> Any:
-    """`before` and `after` hold |R| and |R'| by place, `change` gives |Δ(⋈P)| of a set P. A term about a block
-    in which nothing changes is not there."""
+    """`before` and `after` hold |R| and |R'| by place, `change` gives |Δ(⋈P)| of a set P. A block in which
+    nothing changes has no term."""
     if isinstance(nested, int):
         return 0
     total = 0
