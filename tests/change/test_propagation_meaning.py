@@ -42,6 +42,7 @@ from stillframe.change.propagation import (
     best_tree,
     join_inputs,
     n_term,
+    nested,
     planned,
     propagated,
 )
@@ -104,6 +105,11 @@ def run(steps: tuple[PlannedStep, ...], moments: TwoMoments) -> Bag:
     return result
 
 
+def run_nested(steps: tuple[PlannedStep, ...], moments: TwoMoments) -> Bag:
+    plan = total(nested(steps))
+    return Bag() if plan is None else evaluate(plan, moments)
+
+
 def growth(join: Join, moments: TwoMoments) -> Bag:
     return evaluate(join, moments.new) - evaluate(join, moments.old)
 
@@ -129,10 +135,12 @@ def test_every_tree_computes_the_change(count: int, worlds: int) -> None:
             grown = growth(join, moments)
             telling += bool(grown)
             inputs = join_inputs(join, changed)
-            for nested in every_tree(range(count)):
-                expression = propagated(as_tree(nested, inputs))
-                found = run(steps_of(join, expression, changed), moments)
-                assert found == grown, f"STILLFRAME_SEED={seed}: {nested}, {sorted(changed)} change, {join}"
+            for tree in every_tree(range(count)):
+                steps = steps_of(join, propagated(as_tree(tree, inputs)), changed)
+                told = f"STILLFRAME_SEED={seed}: {tree}, {sorted(changed)} change, {join}"
+                assert run(steps, moments) == grown, told
+                if count < 4:
+                    assert run_nested(steps, moments) == grown, told
     assert telling >= worlds  # cases in which the join changes
 
 
@@ -194,10 +202,11 @@ def test_inputs_that_are_more_than_scans() -> None:
     join = Join(inputs, (call("=", Ref(0, INT), Ref(3, INT)), call("=", Ref(2, INT), Ref(4, INT))))
     for seed in range(SEED, SEED + 5):
         moments = random_moments(Random(seed), join, changed)
-        for nested in every_tree(range(3)):
-            expression = propagated(as_tree(nested, join_inputs(join, changed)))
-            found = run(steps_of(join, expression, changed), moments)
-            assert found == growth(join, moments), f"STILLFRAME_SEED={seed}: {nested}"
+        for tree in every_tree(range(3)):
+            expression = propagated(as_tree(tree, join_inputs(join, changed)))
+            steps = steps_of(join, expression, changed)
+            assert run(steps, moments) == growth(join, moments), f"STILLFRAME_SEED={seed}: {tree}"
+            assert run_nested(steps, moments) == growth(join, moments), f"STILLFRAME_SEED={seed}: {tree}"
 
 
 def test_a_block_is_computed_once_and_its_conditions_are_asked_once() -> None:

@@ -20,7 +20,7 @@ from stillframe.change.propagation.expressions import (
 )
 from stillframe.change.propagation.graph import Statistics, join_graph, join_inputs
 from stillframe.change.propagation.linear import Linear
-from stillframe.change.propagation.plans import PlannedStep, planned, step_name
+from stillframe.change.propagation.plans import PlannedStep, nested, planned, step_name
 from stillframe.change.propagation.sizes import Block, JoinGraph, Size
 from stillframe.change.propagation.spark import Calibration, Spark
 from stillframe.change.propagation.tree import Input, Leaf, Node, Tree, accesses, n_term
@@ -54,6 +54,7 @@ __all__ = [
     "join_graph",
     "join_inputs",
     "n_term",
+    "nested",
     "planned",
     "propagated",
     "step_name",

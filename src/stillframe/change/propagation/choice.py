@@ -11,7 +11,7 @@ from stillframe.change.propagation.cost import CostModel, cost
 from stillframe.change.propagation.expressions import Expression, Family, all_terms, propagated
 from stillframe.change.propagation.optimal import optimal_tree
 from stillframe.change.propagation.sizes import JoinGraph
-from stillframe.change.propagation.tree import Tree, n_term
+from stillframe.change.propagation.tree import Input, Tree, n_term
 from stillframe.errors import StillframeError
 
 EXACT_INPUTS = 10  # an exact search of so many takes less than a second, and of one more four times that
@@ -40,12 +40,19 @@ class Choice:
             "family": str(self.family),
             **self.expression.to_json(),
             "tree": None if self.tree is None else self.tree.to_json(),
+            "reads": {
+                each.name: count for each, count in sorted(self.expression.reads().items(), key=_by_place)
+            },
             "exact": self.exact,
             "cost": self.cost,
             "alternatives": {name: each for name, each in self.costs.items() if name != self.family},
             "model": self.model,
             "unit": self.unit,
         }
+
+
+def _by_place(read: tuple[Input, int]) -> int:
+    return read[0].place
 
 
 def best_tree(graph: JoinGraph, model: CostModel) -> Tree:

@@ -2,7 +2,7 @@
 
 Law of equality: of two columns with v and w distinct values, the fewer all found among the more, an equality
 keeps one combination in max(v, w). Several equalities between two inputs are one over a composite value, of
-which an input has no more than it has rows.
+which an input has no more than it has rows; beside a key, the other side has no more than the key.
 
 Guesses, where nothing is known: a column that is a key has as many values as rows; of two columns of which
 nothing is known, the input with fewer rows holds the key; any other condition keeps a third.
@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 
-from stillframe.algebra import Call, Cast, Join, Plan, Ref, Scalar, relations
+from stillframe.algebra import Call, Cast, Join, Ref, Scalar, relations
 from stillframe.algebra.scalar import refs
 from stillframe.change.propagation.sizes import Block, JoinGraph, Size
 from stillframe.change.propagation.tree import Input
@@ -67,21 +67,28 @@ def _selectivities(join: Join, statistics: Sequence[Statistics]) -> dict[Block, 
                 parts[block] = parts.get(block, 1) * OTHER_CONDITION
     for (left, right), columns in equal.items():
         block = frozenset({left, right})
-        here = _values(join.inputs[left], statistics[left], [column for column, _ in columns])
-        there = _values(join.inputs[right], statistics[right], [other for _, other in columns])
-        known = [values for values in (here, there) if values is not None]
-        fewer = min(statistics[left].size.rows, statistics[right].size.rows)
-        parts[block] = parts.get(block, 1) / max(1, *known, *(() if known else (fewer,)))
+        here, there = {column for column, _ in columns}, {other for _, other in columns}
+        values = _values(join, statistics, ((left, here), (right, there)))
+        parts[block] = parts.get(block, 1) / max(1, values)
     return parts
 
 
-def _values(plan: Plan, statistics: Statistics, columns: Sequence[int]) -> float | None:
-    """How many distinct values some columns have together; None where one of them is not known."""
-    if any(key <= set(columns) for key in plan.schema.keys):
-        return statistics.size.rows
-    if any(column not in statistics.distinct for column in columns):
-        return None
-    return min(statistics.size.rows, prod(statistics.distinct[column] for column in set(columns)))
+def _values(join: Join, statistics: Sequence[Statistics], sides: Sequence[tuple[int, set[int]]]) -> float:
+    """How many distinct values two sides have between them."""
+    keyed = [
+        statistics[place].size.rows
+        for place, columns in sides
+        if any(key <= columns for key in join.inputs[place].schema.keys)
+    ]
+    single = all(len(columns) == 1 for _, columns in sides)
+    counted = [
+        min(statistics[place].size.rows, prod(statistics[place].distinct[column] for column in columns))
+        for place, columns in sides
+        if (single or not keyed) and columns <= statistics[place].distinct.keys()
+    ]
+    if keyed or counted:
+        return max(*keyed, *counted, 0)
+    return min(statistics[place].size.rows for place, _ in sides)
 
 
 def _equality(join: Join, condition: Scalar) -> tuple[tuple[int, int], tuple[int, int]] | None:

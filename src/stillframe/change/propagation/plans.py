@@ -4,16 +4,18 @@ Invariant: the change of a block holds the columns of its inputs side by side, b
 which all conditions inside the block hold. A term asks for the conditions that no block of it has asked for
 yet. So the change of the whole has the join's own columns.
 
-A step reads the change of an earlier one as a relation, at the moment of change, by the name of that step:
-who runs the plans holds each result until then.
+A step reads the change of an earlier one as a relation, at the moment of change, by the name of that step.
+Every step but the last is read in one place. So whoever runs the plans may hold each result until then, or
+let it flow on inside one plan (`nested`); it is computed once either way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from stillframe.algebra import Join, Moment, Output, Plan, Project, Ref, Scalar, Scan, Schema
+from stillframe.algebra import Join, Moment, Output, Plan, Project, Ref, Scalar, Scan, Schema, UnionAll
+from stillframe.algebra.plan import map_scans
 from stillframe.algebra.scalar import map_refs, refs
 from stillframe.change.linear import terms
 from stillframe.change.propagation.expressions import Change, Expression, Factor, State, Term
@@ -50,6 +52,16 @@ def planned(
         )
         for step in expression.steps
     )
+
+
+def nested(steps: Sequence[PlannedStep]) -> tuple[Plan, ...]:
+    """The terms of the last step, each block's own terms in the place where its change is read."""
+    made: dict[str, Plan] = {}
+    found: tuple[Plan, ...] = ()
+    for step in steps:
+        found = tuple(map_scans(plan, lambda scan, _: made.get(scan.relation, scan)) for plan in step.terms)
+        made[step.name] = found[0] if len(found) == 1 else UnionAll(found)
+    return found
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
     term        one stage, and Δ broadcast; or two, and Δ shuffled, where Δ is over the broadcast limit
     partner     its bytes scanned, those of ranges that no row of Δ falls into left out; where Δ is shuffled,
                 one more stage, and all its bytes scanned and shuffled
-    keeping     a job, rows made, and bytes and files written
+    keeping     rows made; where it is written, and always for the whole, a job, and bytes and files written
     recompute   a job, every input scanned; all but the widest broadcast or shuffled; the result written
 
 Assumption: the rows that a term's partners meet are as many as Δ has, in any order of joining; k rows spread
@@ -56,8 +56,12 @@ class Calibration:
 
 @dataclass(frozen=True)
 class Spark:
+    """`writes_blocks` says that the change of a block is written before it is read; otherwise it flows on
+    inside one job."""
+
     graph: JoinGraph
     calibration: Calibration
+    writes_blocks: bool = True
 
     name = "spark"
     unit = "seconds"
@@ -77,12 +81,15 @@ class Spark:
         return prices.per_stage + whole * (prices.per_byte_scanned + prices.per_byte_shuffled)
 
     def keeping(self, block: Block) -> float:
-        return self._made(block, self.graph.change_rows(block))
+        rows = self.graph.change_rows(block)
+        if self.writes_blocks or block == self.graph.everything:
+            return self._written(block, rows)
+        return rows * self.calibration.per_row_made
 
     def recomputation(self) -> float:
         prices, everything = self.calibration, self.graph.everything
         sides = sorted(size.after * size.row_bytes for size in self.graph.sizes)
-        total = self._made(everything, self.graph.rows_after(everything)) + prices.per_stage
+        total = self._written(everything, self.graph.rows_after(everything)) + prices.per_stage
         total += sum(sides) * prices.per_byte_scanned
         for side in sides[:-1]:
             if side <= prices.broadcast_limit:
@@ -91,13 +98,13 @@ class Spark:
                 total += 2 * prices.per_stage + (side + sides[-1]) * prices.per_byte_shuffled
         return total
 
-    def _made(self, block: Block, rows: float) -> float:
-        prices, written = self.calibration, rows * self.graph.row_bytes(block)
-        files = max(1, ceil(written / prices.file_bytes))
+    def _written(self, block: Block, rows: float) -> float:
+        prices, volume = self.calibration, rows * self.graph.row_bytes(block)
+        files = max(1, ceil(volume / prices.file_bytes))
         return (
             prices.per_job
             + rows * prices.per_row_made
-            + written * prices.per_byte_written
+            + volume * prices.per_byte_written
             + files * prices.per_file_written
         )
 
