@@ -53,6 +53,7 @@ bench: setup servers
 	$(BIN)/python -m benchmarks.refresh
 	$(BIN)/python -m benchmarks.explore
 	$(BIN)/python -m benchmarks.capture_cost
+	$(BIN)/python -m benchmarks.propagation
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache

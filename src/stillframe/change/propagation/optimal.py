@@ -15,8 +15,7 @@ Sets of inputs are whole numbers here, one bit to a place.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from math import inf
 
 from stillframe.algebra import Moment
@@ -24,89 +23,81 @@ from stillframe.change.propagation.cost import CostModel
 from stillframe.change.propagation.sizes import Block, JoinGraph
 from stillframe.change.propagation.tree import Input, Leaf, Node, Tree
 
-Sums = dict[int, float]
-
 
 def optimal_tree(graph: JoinGraph, model: CostModel) -> Tree:
-    """A tree of least cost. It takes time in proportion to 4^n."""
+    """A tree of least cost. It takes time in proportion to 4^n, and room in proportion to 4^n numbers."""
     return _Search(graph, model).tree()
-
-
-@dataclass(frozen=True)
-class _Prices:
-    """What a block costs as a driver wherever it stands, and each set of partners before and behind it."""
-
-    own: float
-    after: Sums
-    before: Sums
 
 
 class _Search:
     def __init__(self, graph: JoinGraph, model: CostModel) -> None:
         self._inputs, self._model = graph.inputs, model
-        self._all = (1 << len(graph.inputs)) - 1
         self._moving = sum(1 << each.place for each in graph.inputs if each.changes)
-        self._best: dict[int, float] = {}
         self._blocks: dict[int, tuple[int, ...]] = {}
-        self._prices: dict[int, _Prices] = {}
+        count = 1 << len(graph.inputs)
+        # By A, then by P: best(P) + keeping(P) + driver(P) + Σ_A partner(P, after).
+        self._ahead = [[inf] * count for _ in range(count)]
+        # By P ∪ B, for every P in it that changes and is solved: P, and Σ_B partner(P, before).
+        self._behind: list[list[tuple[int, float]]] = [[] for _ in range(count)]
 
     def tree(self) -> Tree:
         if not self._moving or len(self._inputs) == 1:
             return _node([Leaf(each) for each in self._inputs])
-        for block in range(1, self._all + 1):  # every block comes after its subsets
+        everything = len(self._ahead) - 1
+        for block in range(1, everything + 1):  # every block comes after its subsets
             if block & self._moving:
-                self._solve(block)
-                if block != self._all:
-                    self._prices[block] = self._priced(block)
-        return self._tree(self._all)
+                self._price(block, self._solve(block))
+        return self._tree(everything)
 
-    def _solve(self, block: int) -> None:
-        """The blocks of the shortest path."""
+    def _solve(self, block: int) -> float:
+        """The shortest path."""
         if block & (block - 1) == 0:
-            self._best[block], self._blocks[block] = 0.0, ()
-            return
-        moving, prices = block & self._moving, self._prices
-        reached: Sums = {0: 0.0}
+            self._blocks[block] = ()
+            return 0.0
+        moving = block & self._moving
+        reached = [inf] * (block + 1)
+        reached[0] = 0.0
         last: dict[int, int] = {}
         best, end = inf, 0
         for done in _subsets(block):
-            so_far = reached.get(done, inf)
+            so_far = reached[done]
             if so_far >= best:
                 continue
             if done & moving == moving:
                 best, end = so_far, done
                 continue
-            rest = block ^ done
-            part = rest
-            while part:
-                price = prices.get(part)
-                if price is not None:
-                    total = so_far + price.own + price.after[done] + price.before[rest ^ part]
-                    then = done | part
-                    if total < reached.get(then, inf):
-                        reached[then], last[then] = total, part
-                part = (part - 1) & rest
+            ahead = self._ahead[done]
+            for part, behind in self._behind[block ^ done]:
+                total = so_far + ahead[part] + behind
+                if total < reached[done | part]:
+                    reached[done | part] = total
+                    last[done | part] = part
         path = []
         while end:
             path.append(last[end])
             end ^= last[end]
-        self._best[block], self._blocks[block] = best, tuple(reversed(path))
+        self._blocks[block] = tuple(reversed(path))
+        return best
 
-    def _priced(self, block: int) -> _Prices:
-        places, model = _places(block), self._model
-        own = self._best[block] + model.driver(places)
+    def _price(self, block: int, below: float) -> None:
+        """What a term about the block costs beside all sets of partners, given what is paid below it."""
+        places = _places(block)
+        own = below + self._model.driver(places)
         if len(places) > 1:
-            own += model.keeping(places)
-        after, before = {0: 0.0}, {0: 0.0}
+            own += self._model.keeping(places)
+        for partners, price in self._partners(block, places, Moment.AFTER):
+            self._ahead[partners][block] = own + price
+        for partners, price in self._partners(block, places, Moment.BEFORE):
+            self._behind[partners | block].append((block, price))
+
+    def _partners(self, block: int, places: Block, moment: Moment) -> Iterable[tuple[int, float]]:
+        sums = {0: 0.0}
         for which in self._inputs:
             bit = 1 << which.place
-            if bit & block:
-                continue
-            later = model.partner(places, which.place, Moment.AFTER)
-            earlier = model.partner(places, which.place, Moment.BEFORE) if which.changes else later
-            after |= {some | bit: price + later for some, price in after.items()}
-            before |= {some | bit: price + earlier for some, price in before.items()}
-        return _Prices(own, after, before)
+            if not bit & block:
+                price = self._model.partner(places, which.place, moment if which.changes else Moment.AFTER)
+                sums |= {some | bit: total + price for some, total in sums.items()}
+        return sums.items()
 
     def _tree(self, block: int) -> Tree:
         taken = self._blocks[block]
