@@ -2,7 +2,7 @@
 
 from stillframe.change.columns import columns_read, merged
 from stillframe.change.derive import change_of
-from stillframe.change.fetches import Fetch, Link, body, driver, fetches, join_order
+from stillframe.change.fetches import Fetch, Link, body, driver, fetches, join_order, links
 from stillframe.change.first_rows import first_of_candidates, keeps_first, shown_before, unknown_partitions
 from stillframe.change.invertible import (
     CHANGED,
@@ -54,6 +54,7 @@ __all__ = [
     "join_order",
     "keeps_first",
     "keyed_inputs",
+    "links",
     "merged",
     "over",
     "shown_before",

@@ -58,7 +58,7 @@ def fetches(term: Plan) -> tuple[Fetch, ...]:
         plan = join.inputs[place]
         if isinstance(plan, Scan):
             known = {first, *(fetch.place for fetch in found)}
-            found.append(Fetch(plan, place, tuple(_links(join, place, known))))
+            found.append(Fetch(plan, place, tuple(links(join, place, known))))
         else:
             found += [Fetch(scan, place, ()) for scan in scans(plan)]
     return tuple(found)
@@ -69,13 +69,14 @@ def join_order(join: Join) -> tuple[int, ...]:
     order = [driver(join)]
     left = [place for place in range(len(join.inputs)) if place not in order]
     while left:
-        near = next((place for place in left if any(_links(join, place, set(order)))), left[0])
+        near = next((place for place in left if any(links(join, place, set(order)))), left[0])
         order.append(near)
         left.remove(near)
     return tuple(order)
 
 
-def _links(join: Join, place: int, known: set[int]) -> Iterator[Link]:
+def links(join: Join, place: int, known: set[int]) -> Iterator[Link]:
+    """The equalities between an input and those known."""
     for condition in join.conditions:
         match condition:
             case Call("=", (left, right)):

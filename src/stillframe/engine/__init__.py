@@ -20,7 +20,16 @@ from stillframe.engine.session import (
     is_connect,
     open_engine,
 )
-from stillframe.engine.stage import Read, Staged, counts_one, netted, stage, staged_query, staged_table
+from stillframe.engine.stage import (
+    Read,
+    Staged,
+    columns_of,
+    counts_one,
+    netted,
+    stage,
+    staged_query,
+    staged_table,
+)
 from stillframe.engine.tables import Tables, is_nothing
 from stillframe.engine.words import identifier
 
@@ -36,6 +45,7 @@ __all__ = [
     "Tables",
     "adopt",
     "canonical_sql",
+    "columns_of",
     "consolidated_sql",
     "counts_one",
     "engine_errors",

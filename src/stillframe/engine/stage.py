@@ -41,13 +41,10 @@ class Staged:
     plain: bool
     small: bool
 
-    def distinct(self, position: int) -> pa.Array:
-        """The values a column holds, without NULL."""
-        column = internal_name(self.positions.index(position))
-        parts = [pq.read_table(path, columns=[column]).column(0) for path in self.files]
-        if not parts:
-            return pa.array([])
-        return pc.unique(pc.drop_null(pa.chunked_array([c for part in parts for c in part.chunks])))
+    def table(self, positions: Sequence[int]) -> pa.Table:
+        """Some columns and the counts, for the driver to look at."""
+        places = [self.positions.index(i) for i in positions]
+        return columns_of(self.files, [internal_name(i) for i in places], [self.types[i] for i in places])
 
     def with_null(self) -> frozenset[int]:
         """The positions of columns in which NULL occurs."""
@@ -56,6 +53,13 @@ class Staged:
             for i, position in enumerate(self.positions)
             if any(pq.read_table(p, columns=[internal_name(i)]).column(0).null_count for p in self.files)
         )
+
+
+def columns_of(files: Sequence[Path], names: Sequence[str], types: Sequence[Type]) -> pa.Table:
+    """Some columns of signed rows in files, and their counts, under staged names."""
+    wanted, read = staged_schema(types), [*names, COUNT]
+    parts = [pq.read_table(path, columns=read).select(read).rename_columns(wanted.names) for path in files]
+    return pa.concat_tables([wanted.empty_table(), *(part.cast(wanted) for part in parts)])
 
 
 def staged_query(engine: Engine, sql: str, types: Sequence[Type], folder: Path) -> Staged:

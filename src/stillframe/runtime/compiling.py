@@ -61,7 +61,8 @@ from stillframe.engine import (
     staged_query,
 )
 from stillframe.lake.frame import ViewState
-from stillframe.runtime.reads import Binder, Upstream
+from stillframe.runtime.binding import Binder
+from stillframe.runtime.reads import Upstream
 
 _GROUPS = "#groups"
 
@@ -197,7 +198,7 @@ class Compiler:
         self.binder.staged[_GROUPS] = computed
         found, unknown = Scan(_GROUPS, groups.schema, Moment.CHANGE), Ref(width, BOOLEAN)
         known: Plan = Project(Filter(found, call("not", unknown)), shown)
-        if not computed.rows or not pc.any(computed.distinct(width)).as_py():
+        if not computed.rows or not pc.any(computed.table([width]).column(0)).as_py():
             return self._sql(self._bound((known, then)))
         keys = Project(Filter(found, unknown), shown[: len(plan.keys)])
         types = [key.scalar.type for key in plan.keys]

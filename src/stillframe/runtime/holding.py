@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from stillframe.algebra import Bag, Plan, Scan, Schema, evaluate, scans
@@ -139,7 +140,7 @@ class Holding:
             found = {row[column] for row in held}
             return pa.array([v for v in found if v is not None], arrow_type(scan.schema[column].type))
         if isinstance(held, Staged) and held.rows <= 50 * limit:
-            unique = held.distinct(column)
+            unique = pc.unique(pc.drop_null(held.table([column]).column(0)))
             return unique if len(unique) <= limit else None
         return None
 

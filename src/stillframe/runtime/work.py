@@ -35,6 +35,7 @@ from stillframe.errors import GAPS, Busy, CaptureGap, SourceError, StillframeErr
 from stillframe.lake.frame import CURRENT, HELD, STOPPED, ChangeFile, DataFile, Frame, ViewState
 from stillframe.protocol import Setting
 from stillframe.runtime.begun import Begun
+from stillframe.runtime.binding import Binder
 from stillframe.runtime.choosing import TOP
 from stillframe.runtime.compiling import Compiler
 from stillframe.runtime.conduct import NotQuiet
@@ -44,7 +45,7 @@ from stillframe.runtime.fixing import Fixing, Means, positions_of
 from stillframe.runtime.loading import Loaded
 from stillframe.runtime.outcome import NeedsFull, Outcome, Step
 from stillframe.runtime.passing import pass_on, shown_columns
-from stillframe.runtime.reads import Binder, Reads, Upstream, ViewFiles
+from stillframe.runtime.reads import Reads, Upstream, ViewFiles
 from stillframe.sources.base import Position
 
 

@@ -1,0 +1,272 @@
+"""Plans bound to what a session reads: every scan becomes a table of the engine.
+
+A change is small and known, and what joins it is found through it: a state is asked only for rows that hold
+a value, in a column that is joined, which the driver has seen in the rows it is joined with. More rows than
+that are harmless (the join drops them), fewer never come. Law: the values seen of a column are at least
+those that rows meeting the conditions of its own input have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from stillframe.algebra import (
+    Filter,
+    Join,
+    Moment,
+    Negate,
+    Plan,
+    Project,
+    Ref,
+    Scalar,
+    Scan,
+    Times,
+    UnionAll,
+)
+from stillframe.algebra.arrow import keys_as
+from stillframe.algebra.evaluate import evaluate_scalar
+from stillframe.algebra.plan import map_scans
+from stillframe.algebra.scalar import map_refs, refs, shift
+from stillframe.algebra.signatures import EvaluationError
+from stillframe.change import join_order, links
+from stillframe.engine import Staged, Tables
+from stillframe.lake.frame import ViewState
+from stillframe.runtime.reads import KEY_LIMIT, Reads, Upstream
+from stillframe.sources.base import Keys, Position
+
+
+class Rows(Protocol):
+    """A bag that the driver may look at, if it is small."""
+
+    @property
+    def small(self) -> bool: ...
+
+    def table(self, positions: Sequence[int]) -> pa.Table: ...
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Values of a column: those of a bag's column, in rows that meet conditions over the bag's columns."""
+
+    rows: Rows
+    position: int
+    conditions: tuple[Scalar, ...] = ()
+
+
+Column = tuple[Seen, ...] | None  # of a bound plan: where all its values come from; None where nobody can say
+
+
+@dataclass(frozen=True)
+class Bound:
+    plan: Plan
+    columns: tuple[Column, ...]
+
+
+@dataclass
+class Binder:
+    """Turns the scans of one view's plans into tables of the engine."""
+
+    reads: Reads
+    tables: Tables
+    root: Path
+    after: Mapping[str, Position]  # where each source stood for this view
+    upstream: dict[str, Upstream]
+    staged: dict[str, Staged] = field(default_factory=dict)  # rows that were computed on the way
+    bound: dict[str, str] = field(default_factory=dict)  # what the tables of bound plans are
+    _values: dict[tuple[object, ...], pa.Array | None] = field(default_factory=dict)
+
+    def bind(self, plan: Plan) -> Plan:
+        """The plan with every scan renamed to a table of its own."""
+        return self._bind(plan).plan
+
+    def plain(self, scans: Sequence[Scan]) -> bool:
+        """Whether all these states count every row once, so that their join does too."""
+        return all(
+            not self.upstream[scan.relation].after.changes
+            if scan.relation in self.upstream
+            else self.reads.state(scan.relation).plain
+            for scan in scans
+        )
+
+    # -- what is known of a plan's columns
+
+    def _bind(self, plan: Plan) -> Bound:
+        match plan:
+            case Scan():
+                return self._scan(plan, None)
+            case Filter(source, predicate):
+                below = self._bind(source)
+                return Bound(Filter(below.plan, predicate), below.columns)
+            case Project(source, outputs):
+                below = self._bind(source)
+                shown = tuple(
+                    below.columns[o.scalar.position] if isinstance(o.scalar, Ref) else None for o in outputs
+                )
+                return Bound(Project(below.plan, outputs), shown)
+            case Negate(source) | Times(source):
+                below = self._bind(source)
+                return Bound(replace(plan, input=below.plan), below.columns)
+            case UnionAll(sources):
+                return self._union([self._bind(source) for source in sources])
+            case Join():
+                return self._join(plan)
+        bound = map_scans(plan, lambda scan, _: self._scan(scan, None).plan)
+        return Bound(bound, (None,) * len(plan.schema))
+
+    @staticmethod
+    def _union(branches: Sequence[Bound]) -> Bound:
+        def together(column: Sequence[Column]) -> Column:
+            known = [seen for seen in column if seen is not None]
+            return sum(known, ()) if len(known) == len(column) else None
+
+        columns = map(together, zip(*(branch.columns for branch in branches), strict=True))
+        return Bound(UnionAll(tuple(branch.plan for branch in branches)), tuple(columns))
+
+    def _join(self, join: Join) -> Bound:
+        """The driver first; then each input by what is known of those before it."""
+        bound: dict[int, Bound] = {}
+        for place in join_order(join):
+            source = join.inputs[place]
+            if isinstance(source, Scan):
+                found = self._scan(source, self._restriction(join, place, bound) if bound else None)
+                bound[place] = self._under(found, join, place)
+            else:
+                bound[place] = self._bind(source)
+        inputs = [bound[place] for place in range(len(join.inputs))]
+        columns = tuple(column for each in inputs for column in each.columns)
+        return Bound(Join(tuple(each.plan for each in inputs), join.conditions), columns)
+
+    @staticmethod
+    def _under(bound: Bound, join: Join, place: int) -> Bound:
+        """An input, of whose rows only those matter that meet the join's conditions over it alone."""
+        offset = join.offsets[place]
+        own = range(offset, offset + len(join.inputs[place].schema))
+        conditions = tuple(
+            shift(condition, -offset)
+            for condition in join.conditions
+            if refs(condition) and all(position in own for position in refs(condition))
+        )
+        if not conditions:
+            return bound
+        columns = tuple(
+            column and tuple(replace(seen, conditions=conditions) for seen in column)
+            for column in bound.columns
+        )
+        return Bound(bound.plan, columns)
+
+    # -- keys
+
+    def _restriction(self, join: Join, place: int, bound: Mapping[int, Bound]) -> Keys | None:
+        """The fewest values by which all rows that matter can be asked for."""
+        scan = join.inputs[place]
+        assert isinstance(scan, Scan)
+        found: list[Keys] = []
+        for link in links(join, place, set(bound)):
+            values = self._seen(bound[link.known].columns[link.known_column])
+            if values is None:
+                continue
+            if scan.relation in self.upstream or self.reads.pushable(scan.relation, link.column):
+                column = scan.schema[link.column]
+                found.append(Keys(column.name, keys_as(values, column.type)))
+        return min(found, key=lambda keys: len(keys.values), default=None)
+
+    def _seen(self, column: Column) -> pa.Array | None:
+        """The values of a column without NULL, each once; None where they are too many to look at."""
+        if column is None:
+            return None
+        parts = [self._values_of(seen) for seen in column]
+        known = [part for part in parts if part is not None]
+        if len(known) < len(parts):
+            return None
+        filled = [part for part in known if len(part)]
+        if not filled:
+            return pa.array([])
+        values = pc.unique(pa.chunked_array(filled))
+        return values if len(values) <= KEY_LIMIT else None
+
+    def _values_of(self, seen: Seen) -> pa.Array | None:
+        if not seen.rows.small:
+            return None
+        key = (id(seen.rows), seen.position, seen.conditions)
+        if key not in self._values:
+            read = sorted({seen.position, *(i for condition in seen.conditions for i in refs(condition))})
+            table = seen.rows.table(read)
+            column = table.column(read.index(seen.position))
+            if seen.conditions and table.num_rows <= KEY_LIMIT:
+                column = column.filter(_meeting(table, read, seen.conditions))
+            self._values[key] = pc.unique(pc.drop_null(column))
+        return self._values[key]
+
+    # -- tables
+
+    def _scan(self, scan: Scan, keys: Keys | None) -> Bound:
+        name = f"#{len(self.bound)}"
+        self.bound[name] = ""
+        bags, self.bound[name] = self._read(scan, keys)
+        columns: tuple[Column, ...] = (None,) * len(scan.schema)
+        if bags is not None and all(bag.small for bag in bags):
+            columns = tuple(tuple(Seen(bag, i) for bag in bags) for i in range(len(scan.schema)))
+        return Bound(replace(scan, relation=name), columns)
+
+    def _read(self, scan: Scan, keys: Keys | None) -> tuple[Sequence[Rows] | None, str]:
+        """A scan's rows, as far as the driver may look at them; and as a table."""
+        if scan.relation in self.staged:
+            staged = self.staged[scan.relation]
+            return [staged], self.tables.staged(staged, scan.schema)
+        if scan.relation in self.upstream:
+            return self._view_rows(scan, keys)
+        if scan.at is Moment.CHANGE:
+            change = self._change(scan.relation)
+            return [change], self.tables.staged(change, scan.schema)
+        state = self.reads.state(scan.relation, keys)
+        table = self.tables.staged(state, scan.schema)
+        if scan.at is Moment.AFTER:
+            return [state], table
+        change = self._change(scan.relation)
+        undone = self.tables.staged(change, scan.schema, sign=-1)
+        return [state, change], self.tables.sum([table, undone])
+
+    def _change(self, relation: str) -> Staged:
+        return self.reads.change(relation, self.after[relation.split(".", 1)[0]])
+
+    def _view_rows(self, scan: Scan, keys: Keys | None) -> tuple[Sequence[Rows] | None, str]:
+        view = self.upstream[scan.relation]
+        if scan.at is Moment.CHANGE:
+            if view.change is None:
+                return None, self.tables.sum([*self._content(view.after, 1), *self._content(view.before, -1)])
+            return [view.change], self.tables.view_rows(view.change.files, view.change.schema, signed=True)
+        state = view.after if scan.at is Moment.AFTER else view.before
+        if keys is not None:
+            found = self.reads.looked_up(self.root, state, None if view.own else scan.relation, keys)
+            if found is not None:
+                return [found], self.tables.staged(found, scan.schema)
+        return None, self.tables.sum(self._content(state, 1))
+
+    def _content(self, view: ViewState, sign: int) -> list[str]:
+        base = [self.root / f.path for f in view.base]
+        changes = [self.root / f.path for f in view.changes]
+        return [
+            self.tables.view_rows(base, view.schema, signed=False, sign=sign),
+            self.tables.view_rows(changes, view.schema, signed=True, sign=sign),
+        ]
+
+
+def _meeting(table: pa.Table, read: Sequence[int], conditions: Sequence[Scalar]) -> pa.Array:
+    """Which rows meet the conditions; one that a condition fails on is left for the engine to judge."""
+    place = {position: i for i, position in enumerate(read)}
+    local = [map_refs(c, lambda ref: replace(ref, position=place[ref.position])) for c in conditions]
+
+    def meets(row: tuple[object, ...]) -> bool:
+        try:
+            return all(evaluate_scalar(condition, row) is True for condition in local)
+        except EvaluationError:
+            return True
+
+    rows = zip(*(column.to_pylist() for column in table.columns[: len(read)]), strict=True)
+    return pa.array([meets(row) for row in rows], pa.bool_())
