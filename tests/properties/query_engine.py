@@ -26,6 +26,7 @@ MISTAKES = re.compile(r" OR \S+ NOT IN \(SELECT")
 SAIL_CANNOT = (
     "null_aware anti join only supports single column join key",
     "found QUALIFY",
+    "No field named",  # a window over groups by GROUP BY 1
 )
 
 

@@ -2,7 +2,7 @@
 
 from stillframe.change.columns import columns_read, merged
 from stillframe.change.derive import change_of
-from stillframe.change.fetches import Fetch, Link, body, driver, fetches, join_order, links
+from stillframe.change.fetches import Fetch, Link, body, driver, fetches, is_driven, join_order, links
 from stillframe.change.first_rows import first_of_candidates, keeps_first, shown_before, unknown_partitions
 from stillframe.change.invertible import (
     CHANGED,
@@ -27,6 +27,7 @@ from stillframe.change.keywise import (
 from stillframe.change.linear import terms
 from stillframe.change.listing import How, how
 from stillframe.change.parts import split
+from stillframe.change.product import Order, in_order_written
 from stillframe.change.states import at
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
     "Keyed",
     "Keywise",
     "Link",
+    "Order",
     "arriving_keys",
     "at",
     "body",
@@ -50,7 +52,9 @@ __all__ = [
     "first_of_candidates",
     "goes_on",
     "how",
+    "in_order_written",
     "in_touched",
+    "is_driven",
     "join_order",
     "keeps_first",
     "keyed_inputs",

@@ -6,13 +6,13 @@ from functools import partial
 
 from stillframe.algebra import Filter, Join, Moment, Negate, Plan, Project, Scan, Times, UnionAll, Values
 from stillframe.change.linear import through, total
-from stillframe.change.product import join_change
+from stillframe.change.product import Order, in_order_written, join_change
 
 
-def change_of(plan: Plan, changed: frozenset[str]) -> Plan | None:
+def change_of(plan: Plan, changed: frozenset[str], order: Order = in_order_written) -> Plan | None:
     """The signed bag by which the plan's value grows from before the session to after it, where only the
     relations in `changed` changed. None means: it does not change."""
-    rule = partial(change_of, changed=changed)
+    rule = partial(change_of, changed=changed, order=order)
     match plan:
         case Scan(relation, schema):
             return Scan(relation, schema, Moment.CHANGE) if relation in changed else None
@@ -29,5 +29,5 @@ def change_of(plan: Plan, changed: frozenset[str]) -> Plan | None:
         case UnionAll(sources):
             return total(rule(source) for source in sources)
         case Join():
-            return join_change(plan, changed, rule)
+            return join_change(plan, changed, rule, order)
     raise AssertionError(f"no change rule for {type(plan).__name__}")

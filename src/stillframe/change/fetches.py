@@ -47,6 +47,11 @@ def driver(join: Join) -> int:
     return 0
 
 
+def is_driven(join: Join) -> bool:
+    """Whether a join is a term of a change."""
+    return any(scan.at is Moment.CHANGE for plan in join.inputs for scan in scans(plan))
+
+
 def fetches(term: Plan) -> tuple[Fetch, ...]:
     """The states a term reads, nearest first."""
     join = body(term)

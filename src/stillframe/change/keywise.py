@@ -42,6 +42,7 @@ from stillframe.algebra import (
 from stillframe.algebra.scalar import conjuncts, refs, shift
 from stillframe.algebra.types import BOOLEAN
 from stillframe.change.derive import change_of
+from stillframe.change.product import Order, in_order_written
 
 TOUCHED = "#touched"
 ARRIVING = "#arriving"
@@ -56,10 +57,10 @@ class Keyed:
     keys: tuple[Scalar, ...]
     read: tuple[Scalar, ...]
 
-    def change(self, changed: frozenset[str]) -> Plan | None:
+    def change(self, changed: frozenset[str], order: Order = in_order_written) -> Plan | None:
         """The change of what is looked at, the keys first."""
         seen = tuple(Output(f"r{i}", scalar) for i, scalar in enumerate((*self.keys, *self.read)))
-        return change_of(normalize(Project(self.plan, seen)), changed)
+        return change_of(normalize(Project(self.plan, seen)), changed, order)
 
 
 def keyed_inputs(plan: Keywise) -> tuple[Keyed, ...]:

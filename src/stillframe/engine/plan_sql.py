@@ -32,7 +32,7 @@ from stillframe.algebra.arrow import COUNT, internal_name
 from stillframe.algebra.scalar import refs
 from stillframe.algebra.types import BOOLEAN
 from stillframe.algebra.windows import WINDOW_AGGREGATES
-from stillframe.change import join_order
+from stillframe.change import is_driven, join_order
 from stillframe.engine.sail_sql import sail_aggregate
 from stillframe.engine.scalar_sql import ScalarWriter
 from stillframe.engine.words import ONE_TASK, identifier, literal
@@ -254,7 +254,11 @@ def _block(plan: Plan, leaf: Leaf, writer: ScalarWriter) -> str:
     while isinstance(top, Filter):
         where.append(top.predicate)
         top = top.input
-    if isinstance(top, Join):
+    if isinstance(top, Join) and writer.light is not None and is_driven(top):
+        source, column, constants = _outward(top, leaf, writer)
+        where += constants
+        count = f"t0.{COUNT}"
+    elif isinstance(top, Join):
         source, column, constants = _from(top, leaf, writer)
         where += constants
         count = " * ".join(f"t{place}.{COUNT}" for place in range(len(top.inputs)))
@@ -302,6 +306,43 @@ def _from(join: Join, leaf: Leaf, writer: ScalarWriter) -> tuple[str, Callable[[
         pending = [c for c in pending if c not in ready]
         text += f" JOIN {table} ON {writer.conjunction(ready, column)}" if ready else f" CROSS JOIN {table}"
     return text, column, pending
+
+
+def _outward(join: Join, leaf: Leaf, writer: ScalarWriter) -> tuple[str, Callable[[int], str], list[Scalar]]:
+    """From the change outward, one input at a time, and what there is so far sent to every task, or the next
+    input where it is light: Spark would take what there is for as large as all that is joined to it, and
+    shuffle both sides."""
+
+    def column(position: int) -> str:
+        return f"t0.{internal_name(position)}"
+
+    first, *others = join_order(join)
+    known, pending = _positions(join, first), list(join.conditions)
+    shown = [f"t0.{internal_name(i)} AS {internal_name(p)}" for i, p in enumerate(known)]
+    table = f"{_table(join.inputs[first], leaf, writer)} AS t0"
+    text = f"SELECT {', '.join([*shown, f't0.{COUNT} AS {COUNT}'])} FROM {table}"
+    for place in others:
+        here = {p: f"t1.{internal_name(i)}" for i, p in enumerate(_positions(join, place))}
+        both = {p: f"t0.{internal_name(p)}" for p in known} | here
+        ready = [c for c in pending if refs(c) and refs(c) <= both.keys()]
+        pending = [c for c in pending if c not in ready]
+        shown = [f"{name} AS {internal_name(p)}" for p, name in both.items()]
+        count = f"t0.{COUNT} * t1.{COUNT} AS {COUNT}"
+        table = f"{_table(join.inputs[place], leaf, writer)} AS t1"
+        joined = f"({text}) AS t0 {'' if ready else 'CROSS '}JOIN {table}"
+        on = f" ON {writer.conjunction(ready, both.__getitem__)}" if ready else ""
+        sent = "t1" if _is_light(join.inputs[place], writer) else "t0"
+        text = f"SELECT /*+ BROADCAST({sent}) */ {', '.join([*shown, count])} FROM {joined}{on}"
+        known += here
+    return f"({text}) AS t0", column, pending
+
+
+def _is_light(plan: Plan, writer: ScalarWriter) -> bool:
+    return isinstance(plan, Scan) and writer.light is not None and plan.relation in writer.light
+
+
+def _positions(join: Join, place: int) -> list[int]:
+    return list(range(join.offsets[place], join.offsets[place] + len(join.inputs[place].schema)))
 
 
 def canonical_sql(query: str, types: Sequence[Type]) -> str:

@@ -30,11 +30,13 @@ _ENDS: dict[Type, tuple[date, date]] = {
 @dataclass(frozen=True)
 class ScalarWriter:
     """`sail` asks for text that means on Sail what the plain text means on Apache Spark; `one_task` for
-    joins that stay in the one task their inputs are in; `plain` says that every row is there once."""
+    joins that stay in the one task their inputs are in; `plain` says that every row is there once;
+    with `light`, what a change joins stays small enough to be sent to every task, and so are these tables."""
 
     sail: bool = False
     one_task: bool = False
     plain: bool = False
+    light: frozenset[str] | None = None
 
     def text(self, scalar: Scalar, column: Callable[[int], str]) -> str:
         match scalar:

@@ -40,6 +40,8 @@ from stillframe.lake.frame import ViewState
 from stillframe.runtime.reads import KEY_LIMIT, Reads, Upstream
 from stillframe.sources.base import Keys, Position
 
+LIGHT_ROWS = 100_000
+
 
 class Rows(Protocol):
     """A bag that the driver may look at, if it is small."""
@@ -79,11 +81,16 @@ class Binder:
     upstream: dict[str, Upstream]
     staged: dict[str, Staged] = field(default_factory=dict)  # rows that were computed on the way
     bound: dict[str, str] = field(default_factory=dict)  # what the tables of bound plans are
+    light: set[str] = field(default_factory=set)  # tables of few rows
     _values: dict[tuple[object, ...], pa.Array | None] = field(default_factory=dict)
 
     def bind(self, plan: Plan) -> Plan:
         """The plan with every scan renamed to a table of its own."""
         return self._bind(plan).plan
+
+    def change_rows(self, relation: str) -> int:
+        """How many rows of a relation changed."""
+        return self._change(relation).rows
 
     def plain(self, scans: Sequence[Scan]) -> bool:
         """Whether all these states count every row once, so that their join does too."""
@@ -208,45 +215,49 @@ class Binder:
     def _scan(self, scan: Scan, keys: Keys | None) -> Bound:
         name = f"#{len(self.bound)}"
         self.bound[name] = ""
-        bags, self.bound[name] = self._read(scan, keys)
+        bags, rows, self.bound[name] = self._read(scan, keys)
+        if rows <= LIGHT_ROWS:
+            self.light.add(name)
         columns: tuple[Column, ...] = (None,) * len(scan.schema)
         if bags is not None and all(bag.small for bag in bags):
             columns = tuple(tuple(Seen(bag, i) for bag in bags) for i in range(len(scan.schema)))
         return Bound(replace(scan, relation=name), columns)
 
-    def _read(self, scan: Scan, keys: Keys | None) -> tuple[Sequence[Rows] | None, str]:
-        """A scan's rows, as far as the driver may look at them; and as a table."""
+    def _read(self, scan: Scan, keys: Keys | None) -> tuple[Sequence[Rows] | None, int, str]:
+        """A scan's rows, as far as the driver may look at them; how many they are; and they as a table."""
         if scan.relation in self.staged:
             staged = self.staged[scan.relation]
-            return [staged], self.tables.staged(staged, scan.schema)
+            return [staged], staged.rows, self.tables.staged(staged, scan.schema)
         if scan.relation in self.upstream:
             return self._view_rows(scan, keys)
         if scan.at is Moment.CHANGE:
             change = self._change(scan.relation)
-            return [change], self.tables.staged(change, scan.schema)
+            return [change], change.rows, self.tables.staged(change, scan.schema)
         state = self.reads.state(scan.relation, keys)
         table = self.tables.staged(state, scan.schema)
         if scan.at is Moment.AFTER:
-            return [state], table
+            return [state], state.rows, table
         change = self._change(scan.relation)
         undone = self.tables.staged(change, scan.schema, sign=-1)
-        return [state, change], self.tables.sum([table, undone])
+        return [state, change], state.rows + change.rows, self.tables.sum([table, undone])
 
     def _change(self, relation: str) -> Staged:
         return self.reads.change(relation, self.after[relation.split(".", 1)[0]])
 
-    def _view_rows(self, scan: Scan, keys: Keys | None) -> tuple[Sequence[Rows] | None, str]:
+    def _view_rows(self, scan: Scan, keys: Keys | None) -> tuple[Sequence[Rows] | None, int, str]:
         view = self.upstream[scan.relation]
         if scan.at is Moment.CHANGE:
             if view.change is None:
-                return None, self.tables.sum([*self._content(view.after, 1), *self._content(view.before, -1)])
-            return [view.change], self.tables.view_rows(view.change.files, view.change.schema, signed=True)
+                parts = [*self._content(view.after, 1), *self._content(view.before, -1)]
+                return None, view.after.rows + view.before.rows, self.tables.sum(parts)
+            change = self.tables.view_rows(view.change.files, view.change.schema, signed=True)
+            return [view.change], view.change.rows, change
         state = view.after if scan.at is Moment.AFTER else view.before
         if keys is not None:
             found = self.reads.looked_up(self.root, state, None if view.own else scan.relation, keys)
             if found is not None:
-                return [found], self.tables.staged(found, scan.schema)
-        return None, self.tables.sum(self._content(state, 1))
+                return [found], found.rows, self.tables.staged(found, scan.schema)
+        return None, state.rows, self.tables.sum(self._content(state, 1))
 
     def _content(self, view: ViewState, sign: int) -> list[str]:
         base = [self.root / f.path for f in view.base]

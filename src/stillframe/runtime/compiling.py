@@ -32,6 +32,7 @@ from stillframe.change import (
     TOUCHED,
     Keyed,
     Keywise,
+    Order,
     arriving_keys,
     at,
     brought_forward,
@@ -39,6 +40,7 @@ from stillframe.change import (
     changed_rows,
     first_of_candidates,
     goes_on,
+    in_order_written,
     in_touched,
     keeps_first,
     keyed_inputs,
@@ -71,6 +73,13 @@ _GROUPS = "#groups"
 class Compiler:
     engine: Engine
     binder: Binder
+    order: Order = in_order_written
+    broadcast: bool = False  # whether what changes is small enough to be sent to every task
+
+    def change(self, plan: Plan, changed: frozenset[str]) -> str | None:
+        """The change of a linear plan; None where there is none."""
+        found = terms(change_of(plan, changed, self.order))
+        return self.query(found) if found else None
 
     def query(self, plans: Iterable[Plan], *, plain: bool = False) -> str:
         """The sum of some plans. `plain`: every row that is read counts one."""
@@ -81,7 +90,10 @@ class Compiler:
         return bound[0] if len(bound) == 1 else UnionAll(bound)
 
     def _sql(self, bound: Plan, *, plain: bool = False) -> str:
-        writer = replace(self.engine.writer, one_task=self.binder.tables.one_task, plain=plain)
+        one_task = self.binder.tables.one_task
+        outward = self.broadcast and not one_task and self.engine.kind == "spark"
+        light = frozenset(self.binder.light) if outward else None
+        writer = replace(self.engine.writer, one_task=one_task, plain=plain, light=light)
         bound = prune(bound, lambda scan: is_nothing(self.binder.bound[scan.relation]))
         return select_sql(bound, lambda scan: self.binder.bound[scan.relation], writer)
 
@@ -117,7 +129,7 @@ class Compiler:
         coming = self._keys(self._net_change(here, changed), here, folder / "arriving")
         if coming is not None and (touched is None or here.keys):
             self.binder.staged[ARRIVING] = coming
-            left = change_of(here.plan, changed)
+            left = change_of(here.plan, changed, self.order)
             assert left is not None
             rows = tuple(
                 untouched_change(plan, term, touched_keys(plan) if touched is not None else None)
@@ -130,7 +142,7 @@ class Compiler:
 
     def _net_change(self, looked_at: Keyed, changed: frozenset[str]) -> str | None:
         """The net change of an input's keys and of all else that is looked at."""
-        change = terms(looked_at.change(changed))
+        change = terms(looked_at.change(changed, self.order))
         if not change:
             return None
         seen = [scalar.type for scalar in (*looked_at.keys, *looked_at.read)]

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from stillframe.algebra import Moment, Times, scans
 from stillframe.algebra.arrow import COUNT
 from stillframe.algebra.plan import walk
-from stillframe.change import Keywise, at, change_of, columns_read, merged, terms
+from stillframe.change import Keywise, at, columns_read, merged
 from stillframe.engine import (
     ENGINE_LOST,
     NO_ENGINE,
@@ -43,10 +43,13 @@ from stillframe.runtime.copies import COPIES
 from stillframe.runtime.definitions import View
 from stillframe.runtime.fixing import Fixing, Means, positions_of
 from stillframe.runtime.loading import Loaded
+from stillframe.runtime.ordering import Ordering
 from stillframe.runtime.outcome import NeedsFull, Outcome, Step
 from stillframe.runtime.passing import pass_on, shown_columns
 from stillframe.runtime.reads import Reads, Upstream, ViewFiles
 from stillframe.sources.base import Position
+
+BROADCAST_ROWS = 200_000  # changed rows that are sent to every task with all they join
 
 
 class Work:
@@ -324,13 +327,13 @@ class Work:
             return self._brought(view, former, rows_in, folder)
         tables = Tables(self.means.engine())
         binder = Binder(self.reads, tables, self.means.lake.path, after, upstream)
-        compiler = Compiler(self.means.engine(), binder)
+        engine = self.means.engine()
+        compiler = Compiler(engine, binder, Ordering(binder, engine.kind), rows_in <= BROADCAST_ROWS)
         if isinstance(view.plan, Keywise):
             folder = self.staging / f"touched-{next(self._numbers)}"
             query = compiler.keywise(view.name, view.plan, former, changed, folder)
         else:
-            found = terms(change_of(view.plan, changed))
-            query = compiler.query(found) if found else None
+            query = compiler.change(view.plan, changed)
         if query is None:
             self.states[view.name] = self._advanced(view, former, ())
             return Outcome("unchanged", "NO_CHANGES", view.algorithm, rows_in)
