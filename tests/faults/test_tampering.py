@@ -173,6 +173,7 @@ def test_an_emptied_log_is_a_gap(wh, shop):
     assert all(v.ok for v in wh.verify_all().values())
 
 
+@pytest.mark.slow_on_spark
 def test_the_command_line_tells_without_a_traceback(wh, shop):
     def verify() -> tuple[int, dict, str]:
         command = [

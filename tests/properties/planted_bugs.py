@@ -13,10 +13,10 @@ import pyarrow as pa
 import stillframe.algebra.plan
 import stillframe.change.derive
 import stillframe.change.fetches
-import stillframe.change.product
+import stillframe.change.propagation.plans
 import stillframe.engine.stage
 import stillframe.lake.reader
-import stillframe.runtime.reads
+import stillframe.runtime.binding
 import stillframe.runtime.settle
 import stillframe.runtime.work
 from stillframe.algebra import Call, Join, Moment, Plan, Scan
@@ -24,7 +24,8 @@ from stillframe.algebra.arrow import COUNT
 from stillframe.change import terms
 from stillframe.engine import Tables
 from stillframe.lake.reader import content
-from stillframe.runtime.reads import Binder, Reads
+from stillframe.runtime.binding import Binder
+from stillframe.runtime.reads import Reads
 from stillframe.runtime.session import Session
 from stillframe.runtime.work import Work
 from stillframe.sources.base import Keys, Position
@@ -64,7 +65,7 @@ def _always_after(at: Any) -> Any:
 
 
 def _each_relation_once(join_change: Any) -> Any:
-    def mutant(join: Join, changed: frozenset[str], change_of: Callable[[Plan], Plan | None]) -> Plan | None:
+    def mutant(join: Join, changed: frozenset[str], change_of: Any, order: Any) -> Plan | None:
         seen: set[Plan] = set()
 
         def once(plan: Plan) -> Plan | None:
@@ -73,7 +74,7 @@ def _each_relation_once(join_change: Any) -> Any:
             seen.add(plan)
             return change_of(plan)
 
-        return join_change(join, changed, once)
+        return join_change(join, changed, once, order)
 
     return mutant
 
@@ -118,8 +119,8 @@ def _counts_clamped(netted: Any) -> Any:
     return mutant
 
 
-def _a_key_lost(keys: Any) -> Any:
-    return lambda self, relation, column, values: keys(self, relation, column, values[1:])
+def _a_key_lost(keys_as: Any) -> Any:
+    return lambda values, type_: keys_as(values[1:], type_)
 
 
 def _null_safe_link(links: Any) -> Any:
@@ -176,8 +177,8 @@ def _last_term_lost(total: Any) -> Any:
 
 
 def _condition_lost(join_change: Any) -> Any:
-    def mutant(join: Join, changed: frozenset[str], change_of: Any) -> Plan | None:
-        return join_change(Join(join.inputs, join.conditions[:-1]), changed, change_of)
+    def mutant(join: Join, changed: frozenset[str], change_of: Any, order: Any) -> Plan | None:
+        return join_change(Join(join.inputs, join.conditions[:-1]), changed, change_of, order)
 
     return mutant
 
@@ -200,9 +201,9 @@ def _trimmed_too_far(acknowledge: Any) -> Any:
     return mutant
 
 
-def _view_before_is_after(view_leaf: Any) -> Any:
-    def mutant(self: Binder, scan: Scan) -> str:
-        return view_leaf(self, replace(scan, at=Moment.AFTER) if scan.at is Moment.BEFORE else scan)
+def _view_before_is_after(view_rows: Any) -> Any:
+    def mutant(self: Binder, scan: Scan, keys: Any) -> Any:
+        return view_rows(self, replace(scan, at=Moment.AFTER) if scan.at is Moment.BEFORE else scan, keys)
 
     return mutant
 
@@ -213,14 +214,14 @@ def _copies_forgotten(content_sql: Any) -> Any:
     )
 
 
-_session, _product = stillframe.runtime.work, stillframe.change.product
+_session, _plans = stillframe.runtime.work, stillframe.change.propagation.plans
 
 BUGS = (
     Bug("the sign of an undone change is dropped", replaced(Tables, "staged", _dropped_sign)),
-    Bug("the state before is read as the state after", replaced(_product, "at", _always_after)),
+    Bug("the state before is read as the state after", replaced(_plans, "at", _always_after)),
     Bug(
         "a view's state before is read as its state after",
-        replaced(Binder, "_view_leaf", _view_before_is_after),
+        replaced(Binder, "_view_rows", _view_before_is_after),
     ),
     Bug(
         "the second term of a self-join is missed",
@@ -230,12 +231,12 @@ BUGS = (
     Bug("the log is read beyond the vector", replaced(SqliteSource, "changes", _read_to_the_end)),
     Bug("changes after the vector stay in a state", replaced(SqliteSource, "state", _suffix_kept)),
     Bug("consolidation ignores counts", replaced(_session, "consolidated_sql", _counts_ignored)),
-    Bug("duplicate changes count once", replaced(stillframe.engine.stage, "_netted", _counts_clamped)),
+    Bug("duplicate changes count once", replaced(stillframe.engine.stage, "netted", _counts_clamped)),
     Bug("duplicates are read once", replaced(stillframe.lake.reader, "content_sql", _copies_forgotten)),
-    Bug("a restriction to keys loses a key", replaced(Reads, "keys", _a_key_lost)),
+    Bug("a restriction to keys loses a key", replaced(stillframe.runtime.binding, "keys_as", _a_key_lost)),
     Bug(
         "a NULL-safe equality restricts like a plain one",
-        replaced(stillframe.change.fetches, "_links", _null_safe_link),
+        replaced(stillframe.runtime.binding, "links", _null_safe_link),
     ),
     Bug("a restricted read serves other keys", replaced(Reads, "state", _restrictions_mixed_up)),
     Bug("the vector is not advanced", replaced(Work, "_advanced", _vector_left_behind)),

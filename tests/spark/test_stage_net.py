@@ -85,7 +85,7 @@ def test_the_difference_of_two_large_states(engine: Engine, tmp_path: Path) -> N
     assert staged.rows == len(expected) and staged.small and not staged.plain
     assert [path.name for path in staged.files] == ["part-0.parquet"]
     assert not (tmp_path / "x" / "raw").exists(), "what was compared is not kept"
-    assert set(staged.distinct(0).to_pylist()) == {r[0] for r in expected}
+    assert set(staged.table([0]).column(0).to_pylist()) == {r[0] for r in expected}
 
 
 def test_equal_states_leave_nothing(engine: Engine, tmp_path: Path) -> None:

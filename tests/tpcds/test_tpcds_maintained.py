@@ -55,6 +55,7 @@ def _wrong(wh: Warehouse, oracle: Oracle, number: int, shown: Counter[int]) -> s
     return "" if len(ours) == 100 < len(every) and included(ours, every) else found
 
 
+@pytest.mark.slow_on_spark
 def test_a_sample_is_maintained(shop: Shop) -> None:
     maintained(shop, list(SAMPLE), 3)
 
