@@ -127,8 +127,8 @@ def parser() -> argparse.ArgumentParser:
     add(
         "--expression",
         choices=["all", "n-term", "tree"],
-        default="n-term",
-        help="which forms of the change; n-term is the one there is",
+        default="tree",
+        help="how the change of a join is expressed; a refresh takes the cheapest tree",
     )
     add("--svg", metavar="FILE", help="draw the plan into a file")
 

@@ -121,14 +121,7 @@ def _print_reason(name: str, reason: Mapping[str, Any], output: Output) -> None:
 
 
 def plan(warehouse: Warehouse, options: argparse.Namespace, output: Output) -> int:
-    if options.expression == "tree":
-        raise ProjectError(
-            f"the change of a view cannot be had as {options.expression!r} yet",
-            detail="one form exists: n terms for a join of n relations",
-            hint="leave --expression out, or give n-term or all",
-            code="EXPRESSION_UNAVAILABLE",
-        )
-    found = warehouse.plan(options.view)
+    found = warehouse.plan(options.view, options.expression)
     if options.svg:
         Path(options.svg).write_text(plan_svg(found), encoding="utf-8")
         found = {**found, "svg": options.svg}
@@ -157,12 +150,14 @@ def plan_tree(found: Mapping[str, Any]) -> Tree:
     if found["mode"] == "full":
         change = root.add(Text(f"recomputed = sum of {parts} (refresh_policy = 'full')"))
     else:
-        change = root.add(Text(f"change = sum of {parts} ({found['expression']})"))
+        change = root.add(Text(f"change = sum of {parts}, one for each relation that changes"))
     for term in found["tree"]:
         branch = change.add(Text(" ⋈ ".join(term["join"]), style="cyan"))
         for read in term["reads"]:
             how = f"rows with {read['by']}" if read["by"] else "every row"
             branch.add(Text(f"reads {read['relation']} {read['at']} the change, from {read['from']}: {how}"))
+    for propagation in found["propagation"] if found["mode"] != "full" else ():
+        _add_propagation(root, propagation)
     queries = root.add(Text("queries sent to sources"))
     for query in found["queries"]:
         queries.add(Text(_query_text(query)))
@@ -180,6 +175,25 @@ def plan_tree(found: Mapping[str, Any]) -> Tree:
     for other in found["alternatives"]:
         others.add(Text(f"{other['mode']}: {_cost_text(other)}; {other['why_not']}"))
     return root
+
+
+def _add_propagation(root: Tree, found: Mapping[str, Any]) -> None:
+    """The order in which a join's changes are propagated, beside the other ways."""
+    branch = root.add(Text(f"propagated as {found['family']}, about {_seconds(found['cost'])}"))
+    for step in found["steps"]:
+        branch.add(Text(step["text"], style="cyan"))
+    if found["reads"]:
+        branch.add(Text("reads " + ", ".join(f"{name} {_times(n)}" for name, n in found["reads"].items())))
+    others = ", ".join(f"{name} {_seconds(cost)}" for name, cost in found["alternatives"].items())
+    branch.add(Text(f"other ways: {others}", style="dim"))
+
+
+def _seconds(cost: float) -> str:
+    return f"{cost:.2g} s" if cost < 1 else f"{cost:.1f} s"
+
+
+def _times(count: int) -> str:
+    return {1: "once", 2: "twice"}.get(count, f"{count} times")
 
 
 def _add_part(root: Tree, part: Mapping[str, Any]) -> None:

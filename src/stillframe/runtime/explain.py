@@ -26,11 +26,13 @@ from stillframe.change import (
     keyed_inputs,
     terms,
 )
+from stillframe.change.propagation import Family, choose
 from stillframe.errors import StillframeError
 from stillframe.lake.frame import ViewState
 from stillframe.runtime.checking import operators
 from stillframe.runtime.choosing import live_protocol, live_view
 from stillframe.runtime.definitions import Definitions, View
+from stillframe.runtime.ordering import UNKNOWN_ROWS, priced, sized
 from stillframe.runtime.reads import KEY_LIMIT
 from stillframe.runtime.routes import routes
 from stillframe.runtime.status import transactions_behind
@@ -54,8 +56,15 @@ class Situation:
         return known or dict.fromkeys(self.rows, 1)
 
 
-def explain(view: View, situation: Situation, sources: Mapping[str, Source]) -> dict[str, Any]:
-    """The terms are those of all relations: a refresh leaves out the terms whose change is empty."""
+def explain(
+    view: View,
+    situation: Situation,
+    sources: Mapping[str, Source],
+    engine: str = "spark",
+    family: Family = Family.TREE,
+) -> dict[str, Any]:
+    """The terms are those of all relations: a refresh leaves out the terms whose change is empty. Of a join,
+    `propagation` says in which order changes are propagated, by the changes that wait."""
     plans = {"incremental": _incremental(view, situation, sources), "full": _full(view, situation)}
     taken = "full" if view.policy == "full" else "incremental"
     plan = plans.pop(taken)
@@ -70,7 +79,8 @@ def explain(view: View, situation: Situation, sources: Mapping[str, Source]) -> 
         "policy": view.policy,
         "mode": taken,
         "next": _next(view, situation),
-        "expression": "n-term",
+        "expression": str(family),
+        "propagation": _propagation(view, situation, engine, family),
         "key": [view.schema[i].name for i in sorted(min(view.schema.keys, key=sorted, default=frozenset()))],
         "tree": plan["tree"],
         "queries": plan["queries"],
@@ -82,6 +92,25 @@ def explain(view: View, situation: Situation, sources: Mapping[str, Source]) -> 
         "keywise": _keywise(view.plan),
         "operators": operators(view),
     }
+
+
+def _propagation(view: View, situation: Situation, engine: str, family: Family) -> list[dict[str, Any]]:
+    """One for each join: the expression, how often each input is read, and what the others would cost."""
+    changes = situation.assumed()
+    changed = frozenset(changes)
+    found = []
+    for below in _below(view.plan):
+        for branch in terms(below):
+            join = body(branch)
+            if isinstance(join, Join) and len(join.inputs) > 1:
+                graph = sized(
+                    join,
+                    lambda name: situation.rows.get(name) or UNKNOWN_ROWS,
+                    lambda name: changes.get(name, 0),
+                    changed,
+                )
+                found.append(choose(graph, priced(graph, engine), family).to_json())
+    return found
 
 
 def _below(plan: Plan) -> tuple[Plan, ...]:

@@ -3,11 +3,13 @@ and the prices of the engine that computes."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from stillframe.algebra import Join, Plan, relations
 from stillframe.change.propagation import (
     Calibration,
+    JoinGraph,
     Size,
     Spark,
     Statistics,
@@ -48,6 +50,27 @@ PRICES = {
 }
 
 
+def priced(graph: JoinGraph, engine: str) -> Spark:
+    return Spark(graph, PRICES[engine], writes_blocks=False)
+
+
+def sized(
+    join: Join,
+    rows: Callable[[str], float],
+    changes: Callable[[str], float],
+    changed: frozenset[str],
+) -> JoinGraph:
+    """The join with what is known of its inputs: the rows of a relation or view, and how many changed. As
+    many are taken to leave as to come."""
+
+    def size(plan: Plan) -> Size:
+        here, change = sum(map(rows, relations(plan))), sum(map(changes, relations(plan)))
+        leaving = min(change / 2, here)
+        return Size(here, change - leaving, leaving, COLUMN_BYTES * max(1, len(plan.schema)))
+
+    return join_graph(join, [Statistics(size(plan)) for plan in join.inputs], changed)
+
+
 @dataclass(frozen=True)
 class Ordering:
     """Of one view in one session: `binder` knows what is read."""
@@ -56,17 +79,8 @@ class Ordering:
     engine: str
 
     def __call__(self, join: Join, changed: frozenset[str]) -> Tree:
-        known = [Statistics(self._size(plan, changed)) for plan in join.inputs]
-        graph = join_graph(join, known, changed)
-        return best_tree(graph, Spark(graph, PRICES.get(self.engine, PRICES["spark"]), writes_blocks=False))
-
-    def _size(self, plan: Plan, changed: frozenset[str]) -> Size:
-        rows = change = 0.0
-        for relation in relations(plan):
-            rows += self._rows(relation)
-            change += self._change(relation) if relation in changed else 0
-        leaving = min(change / 2, rows)
-        return Size(rows, change - leaving, leaving, COLUMN_BYTES * max(1, len(plan.schema)))
+        graph = sized(join, self._rows, lambda name: self._change(name) if name in changed else 0, changed)
+        return best_tree(graph, priced(graph, self.engine))
 
     def _rows(self, relation: str) -> float:
         if relation in self.binder.upstream:

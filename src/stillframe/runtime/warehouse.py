@@ -12,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from stillframe.change.propagation import Family
 from stillframe.engine import Engine, adopt, engine_errors, open_engine
 from stillframe.errors import Busy, LakeError, ProjectError, SourceError, StillframeError
 from stillframe.lake import Lake
@@ -23,7 +24,7 @@ from stillframe.runtime.begun import Begun
 from stillframe.runtime.catalog import Reached, reach, reached_or_remembered, store, stored
 from stillframe.runtime.checking import check_views, unpublished, writer_for
 from stillframe.runtime.choosing import UNREACHED, Offer
-from stillframe.runtime.config import SCHEMAS, Project, bare_project, load_project
+from stillframe.runtime.config import ENGINES, SCHEMAS, Project, bare_project, load_project
 from stillframe.runtime.copies import with_copies
 from stillframe.runtime.definitions import Definitions, read_texts, resolve_all, unknown_view
 from stillframe.runtime.explain import explain, survey
@@ -413,15 +414,22 @@ class Warehouse:
         except SourceError:
             return {}
 
-    def plan(self, name: str) -> dict[str, Any]:
-        """The change plan of a view, as data: what `refresh` runs."""
+    def plan(self, name: str, expression: str = "tree") -> dict[str, Any]:
+        """The change plan of a view, as data: what `refresh` runs. `expression` asks how the change of a join
+        would be computed by `all` terms, by `n-term`, or by the `tree` that a refresh chooses."""
         definitions = self.definitions()
         view = definitions.shown.get(name)
         if view is None:
             raise definitions.unknown(name)
         frame = self._newest()
         found = [
-            explain(each, survey(each, definitions, frame.views if frame else {}, self.sources), self.sources)
+            explain(
+                each,
+                survey(each, definitions, frame.views if frame else {}, self.sources),
+                self.sources,
+                self.project.spark.get("engine", ENGINES[0]),
+                Family(expression),
+            )
             for each in (view, *(part for part in definitions.views.values() if part.owner == name))
         ]
         return {**found[0], "parts": found[1:]}
