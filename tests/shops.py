@@ -43,6 +43,7 @@ class Shop:
             f"name: {name}",
             "warehouse: ./warehouse",
             f"spark: {{engine: {self.engine_name}}}",
+            f"small_changes: {'engine' if self.engine_name == 'spark' else 'driver'}",
             "sources:",
         ]
         lines += [f"  {source}: {{url: 'sqlite:///{source}.db'}}" for source in self.sources]

@@ -86,7 +86,9 @@ class QueryRunner:
         sources = [f"  {source}: {{url: 'sqlite:///{source}.db'}}" for source in self.case.sources]
         some = f"[{self.case.tables[0].full_name}]"
         copies = ("all", "none", some)[self.case.seed % 3]
-        lines = ["name: case", "warehouse: ./warehouse", f"copies: {copies}", "sources:", *sources]
+        small = ("engine", "driver")[self.case.seed // 3 % 2]
+        lines = ["name: case", "warehouse: ./warehouse", f"copies: {copies}", f"small_changes: {small}"]
+        lines += ["sources:", *sources]
         (self.root / "stillframe.yml").write_text("\n".join(lines) + "\n", encoding="utf-8")
         for source in self.case.sources:
             connection = sqlite3.connect(self.root / f"{source}.db")

@@ -161,7 +161,13 @@ def _window(plan: Window, leaf: Leaf, writer: ScalarWriter) -> str:
     width = len(plan.input.schema)
     if not writer.plain:
         rows = repeated_sql(consolidated_sql(rows, width, one_task=writer.one_task), width)
-    partition = ", ".join(writer.text(scalar, internal_name) for scalar in plan.partition)
+    keys = [writer.text(scalar, internal_name) for scalar in plan.partition]
+    if any(not isinstance(scalar, Ref) for scalar in plan.partition):
+        # Sail sorts by what an expression is equal to, and then does not find it sorted.
+        named = [f"{text} AS k{i}" for i, text in enumerate(keys)]
+        rows = f"SELECT {', '.join([*map(internal_name, range(width)), *named])} FROM ({rows})"
+        keys = [f"k{i}" for i in range(len(keys))]
+    partition = ", ".join(keys)
     order = [
         f"{writer.text(key.scalar, internal_name)} {'DESC' if key.descending else 'ASC'}"
         f" NULLS {'LAST' if key.nulls_last else 'FIRST'}"

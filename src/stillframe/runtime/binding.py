@@ -8,7 +8,7 @@ those that rows meeting the conditions of its own input have.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stillframe.algebra import (
+    Bag,
     Filter,
     Join,
     Moment,
@@ -37,10 +38,9 @@ from stillframe.algebra.signatures import EvaluationError
 from stillframe.change import join_order, links
 from stillframe.engine import Staged, Tables
 from stillframe.lake.frame import ViewState
+from stillframe.runtime.holding import bag_of
 from stillframe.runtime.reads import KEY_LIMIT, Reads, Upstream
 from stillframe.sources.base import Keys, Position
-
-LIGHT_ROWS = 100_000
 
 
 class Rows(Protocol):
@@ -48,6 +48,9 @@ class Rows(Protocol):
 
     @property
     def small(self) -> bool: ...
+
+    @property
+    def positions(self) -> Sequence[int]: ...
 
     def table(self, positions: Sequence[int]) -> pa.Table: ...
 
@@ -70,18 +73,40 @@ class Bound:
     columns: tuple[Column, ...]
 
 
+@dataclass(frozen=True)
+class Table:
+    """What a scan reads: `rows` at most; in `bags`, with their signs, if the driver may look at them; as a
+    table of the engine in `sql`. It is `small` if it fits one task."""
+
+    rows: int
+    bags: tuple[tuple[Rows, int], ...] | None
+    sql: Callable[[], str]
+    small: bool = False
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.rows and self.bags is not None
+
+    def bag(self, width: int) -> Bag:
+        found = Bag()
+        for rows, sign in self.bags or ():
+            batches = rows.table(rows.positions).to_batches()
+            bag = bag_of(batches, width, rows.positions)
+            found += bag if sign > 0 else -bag
+        return found
+
+
 @dataclass
 class Binder:
     """Turns the scans of one view's plans into tables of the engine."""
 
     reads: Reads
-    tables: Tables
+    tables: Callable[[], Tables]
     root: Path
     after: Mapping[str, Position]  # where each source stood for this view
     upstream: dict[str, Upstream]
     staged: dict[str, Staged] = field(default_factory=dict)  # rows that were computed on the way
-    bound: dict[str, str] = field(default_factory=dict)  # what the tables of bound plans are
-    light: set[str] = field(default_factory=set)  # tables of few rows
+    bound: dict[str, Table] = field(default_factory=dict)  # what the scans of bound plans read
     _values: dict[tuple[object, ...], pa.Array | None] = field(default_factory=dict)
 
     def bind(self, plan: Plan) -> Plan:
@@ -214,58 +239,63 @@ class Binder:
 
     def _scan(self, scan: Scan, keys: Keys | None) -> Bound:
         name = f"#{len(self.bound)}"
-        self.bound[name] = ""
-        bags, rows, self.bound[name] = self._read(scan, keys)
-        if rows <= LIGHT_ROWS:
-            self.light.add(name)
+        table = self.bound[name] = self._read(scan, keys)
         columns: tuple[Column, ...] = (None,) * len(scan.schema)
-        if bags is not None and all(bag.small for bag in bags):
-            columns = tuple(tuple(Seen(bag, i) for bag in bags) for i in range(len(scan.schema)))
+        if table.bags is not None and all(bag.small for bag, _ in table.bags):
+            columns = tuple(tuple(Seen(bag, i) for bag, _ in table.bags) for i in range(len(scan.schema)))
         return Bound(replace(scan, relation=name), columns)
 
-    def _read(self, scan: Scan, keys: Keys | None) -> tuple[Sequence[Rows] | None, int, str]:
-        """A scan's rows, as far as the driver may look at them; how many they are; and they as a table."""
+    def _read(self, scan: Scan, keys: Keys | None) -> Table:
         if scan.relation in self.staged:
-            staged = self.staged[scan.relation]
-            return [staged], staged.rows, self.tables.staged(staged, scan.schema)
+            return self._staged([(self.staged[scan.relation], 1)], scan)
         if scan.relation in self.upstream:
             return self._view_rows(scan, keys)
         if scan.at is Moment.CHANGE:
-            change = self._change(scan.relation)
-            return [change], change.rows, self.tables.staged(change, scan.schema)
+            return self._staged([(self._change(scan.relation), 1)], scan)
         state = self.reads.state(scan.relation, keys)
-        table = self.tables.staged(state, scan.schema)
-        if scan.at is Moment.AFTER:
-            return [state], state.rows, table
-        change = self._change(scan.relation)
-        undone = self.tables.staged(change, scan.schema, sign=-1)
-        return [state, change], state.rows + change.rows, self.tables.sum([table, undone])
+        undone = [(self._change(scan.relation), -1)] if scan.at is Moment.BEFORE else []
+        return self._staged([(state, 1), *undone], scan)
 
     def _change(self, relation: str) -> Staged:
         return self.reads.change(relation, self.after[relation.split(".", 1)[0]])
 
-    def _view_rows(self, scan: Scan, keys: Keys | None) -> tuple[Sequence[Rows] | None, int, str]:
+    def _staged(self, parts: Sequence[tuple[Staged, int]], scan: Scan) -> Table:
+        def sql() -> str:
+            tables = self.tables()
+            return tables.sum([tables.staged(part, scan.schema, sign=sign) for part, sign in parts])
+
+        rows = sum(part.rows for part, _ in parts)
+        return Table(rows, tuple(parts), sql, small=all(part.small for part, _ in parts))
+
+    def _view_rows(self, scan: Scan, keys: Keys | None) -> Table:
         view = self.upstream[scan.relation]
         if scan.at is Moment.CHANGE:
-            if view.change is None:
-                parts = [*self._content(view.after, 1), *self._content(view.before, -1)]
-                return None, view.after.rows + view.before.rows, self.tables.sum(parts)
-            change = self.tables.view_rows(view.change.files, view.change.schema, signed=True)
-            return [view.change], view.change.rows, change
+            change = view.change
+            if change is None:
+                rows = view.after.rows + view.before.rows
+                return Table(rows, None, lambda: self._content((view.after, 1), (view.before, -1)))
+            return Table(
+                change.rows,
+                ((change, 1),),
+                lambda: self.tables().view_rows(change.files, change.schema, signed=True),
+            )
         state = view.after if scan.at is Moment.AFTER else view.before
         if keys is not None:
             found = self.reads.looked_up(self.root, state, None if view.own else scan.relation, keys)
             if found is not None:
-                return [found], found.rows, self.tables.staged(found, scan.schema)
-        return None, state.rows, self.tables.sum(self._content(state, 1))
+                return self._staged([(found, 1)], scan)
+        if not state.base and not state.changes:
+            return Table(0, (), lambda: self._content((state, 1)))
+        return Table(state.rows, None, lambda: self._content((state, 1)))
 
-    def _content(self, view: ViewState, sign: int) -> list[str]:
-        base = [self.root / f.path for f in view.base]
-        changes = [self.root / f.path for f in view.changes]
-        return [
-            self.tables.view_rows(base, view.schema, signed=False, sign=sign),
-            self.tables.view_rows(changes, view.schema, signed=True, sign=sign),
-        ]
+    def _content(self, *views: tuple[ViewState, int]) -> str:
+        tables, parts = self.tables(), list[str]()
+        for view, sign in views:
+            base = [self.root / f.path for f in view.base]
+            changes = [self.root / f.path for f in view.changes]
+            parts.append(tables.view_rows(base, view.schema, signed=False, sign=sign))
+            parts.append(tables.view_rows(changes, view.schema, signed=True, sign=sign))
+        return tables.sum(parts)
 
 
 def _meeting(table: pa.Table, read: Sequence[int], conditions: Sequence[Scalar]) -> pa.Array:

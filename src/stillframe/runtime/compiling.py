@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow.compute as pc
@@ -23,8 +23,6 @@ from stillframe.algebra import (
     Window,
     call,
 )
-from stillframe.algebra.arrow import COUNT, internal_name
-from stillframe.algebra.prune import prune
 from stillframe.algebra.types import BOOLEAN
 from stillframe.change import (
     ARRIVING,
@@ -37,7 +35,6 @@ from stillframe.change import (
     at,
     brought_forward,
     change_of,
-    changed_rows,
     first_of_candidates,
     goes_on,
     in_order_written,
@@ -54,16 +51,11 @@ from stillframe.change import (
     untouched_change,
 )
 from stillframe.engine import (
-    Engine,
     Staged,
-    canonical_sql,
-    consolidated_sql,
-    is_nothing,
-    select_sql,
-    staged_query,
 )
 from stillframe.lake.frame import ViewState
 from stillframe.runtime.binding import Binder
+from stillframe.runtime.computing import Computing
 from stillframe.runtime.reads import Upstream
 
 _GROUPS = "#groups"
@@ -71,35 +63,28 @@ _GROUPS = "#groups"
 
 @dataclass(frozen=True)
 class Compiler:
-    engine: Engine
-    binder: Binder
-    order: Order = in_order_written
-    broadcast: bool = False  # whether what changes is small enough to be sent to every task
+    """Plans of changes, bound to what a session reads. What has to be known on the way is computed."""
 
-    def change(self, plan: Plan, changed: frozenset[str]) -> str | None:
+    computing: Computing
+    order: Order = in_order_written
+
+    @property
+    def binder(self) -> Binder:
+        return self.computing.binder
+
+    def change(self, plan: Plan, changed: frozenset[str]) -> Plan | None:
         """The change of a linear plan; None where there is none."""
         found = terms(change_of(plan, changed, self.order))
-        return self.query(found) if found else None
+        return self.bound(found) if found else None
 
-    def query(self, plans: Iterable[Plan], *, plain: bool = False) -> str:
-        """The sum of some plans. `plain`: every row that is read counts one."""
-        return self._sql(self._bound(plans), plain=plain)
-
-    def _bound(self, plans: Iterable[Plan]) -> Plan:
+    def bound(self, plans: Iterable[Plan]) -> Plan:
+        """The sum of some plans."""
         bound = tuple(self.binder.bind(plan) for plan in plans)
         return bound[0] if len(bound) == 1 else UnionAll(bound)
 
-    def _sql(self, bound: Plan, *, plain: bool = False) -> str:
-        one_task = self.binder.tables.one_task
-        outward = self.broadcast and not one_task and self.engine.kind == "spark"
-        light = frozenset(self.binder.light) if outward else None
-        writer = replace(self.engine.writer, one_task=one_task, plain=plain, light=light)
-        bound = prune(bound, lambda scan: is_nothing(self.binder.bound[scan.relation]))
-        return select_sql(bound, lambda scan: self.binder.bound[scan.relation], writer)
-
     def keywise(
         self, name: str, plan: Keywise, former: ViewState, changed: frozenset[str], folder: Path
-    ) -> str | None:
+    ) -> Plan | None:
         """The groups that a change touched as they are now, less as they were published; None where none
         was. What was computed on the way is left in `folder`."""
         self.binder.upstream[name] = Upstream(former, former, None, changed=False, own=True)
@@ -114,17 +99,17 @@ class Compiler:
         if touched is None:
             return None
         now, null = self._read_again(plan, touched, changed)
-        then = self._bound(in_touched(Scan(name, former.schema), shown_keys(plan), touched_keys(plan), null))
-        return self._sql(UnionAll((now, Negate(then))))
+        then = self.bound(in_touched(Scan(name, former.schema), shown_keys(plan), touched_keys(plan), null))
+        return UnionAll((now, Negate(then)))
 
-    def _met(self, plan: Semi, former: Scan, changed: frozenset[str], folder: Path) -> str | None:
+    def _met(self, plan: Semi, former: Scan, changed: frozenset[str], folder: Path) -> Plan | None:
         """Groups that the right input touches anew; of the others, what the left input's change makes."""
         here, there = keyed_inputs(plan)
         touched = self._keys(self._net_change(there, changed), there, folder / "touched")
         parts: list[Plan] = []
         if touched is not None:
             now, null = self._read_again(plan, touched, changed)
-            then = self._bound(in_touched(former, shown_keys(plan), touched_keys(plan), null))
+            then = self.bound(in_touched(former, shown_keys(plan), touched_keys(plan), null))
             parts += [now, Negate(then)]
         coming = self._keys(self._net_change(here, changed), here, folder / "arriving")
         if coming is not None and (touched is None or here.keys):
@@ -137,25 +122,21 @@ class Compiler:
             )
             state = at(there.plan, Moment.AFTER, changed)
             right = in_touched(state, there.keys, arriving_keys(plan), coming.with_null())
-            parts.append(over(plan, (self._bound(rows), self._bound(right))))
-        return self._sql(UnionAll(tuple(parts))) if parts else None
+            parts.append(over(plan, (self.bound(rows), self.bound(right))))
+        return (UnionAll(tuple(parts))) if parts else None
 
-    def _net_change(self, looked_at: Keyed, changed: frozenset[str]) -> str | None:
+    def _net_change(self, looked_at: Keyed, changed: frozenset[str]) -> Plan | None:
         """The net change of an input's keys and of all else that is looked at."""
         change = terms(looked_at.change(changed, self.order))
         if not change:
             return None
-        seen = [scalar.type for scalar in (*looked_at.keys, *looked_at.read)]
-        rows = canonical_sql(self.query(change), seen)
-        return consolidated_sql(rows, len(seen), one_task=self.binder.tables.one_task)
+        return self.bound(change)
 
-    def _keys(self, change: str | None, looked_at: Keyed, folder: Path) -> Staged | None:
+    def _keys(self, change: Plan | None, looked_at: Keyed, folder: Path) -> Staged | None:
         """The keys of a net change, each once; None where there is none."""
         if change is None:
             return None
-        types = [key.type for key in looked_at.keys]
-        columns = ", ".join([*(internal_name(i) for i in range(len(types))), f"CAST(1 AS BIGINT) AS {COUNT}"])
-        found = staged_query(self.engine, f"SELECT DISTINCT {columns} FROM ({change})", types, folder)
+        found = self.computing.keys(change, len(looked_at.keys), folder)
         return found if found.rows else None
 
     def _read_again(
@@ -165,7 +146,7 @@ class Compiler:
         self.binder.staged[TOUCHED] = touched
         scan, null = touched_keys(plan), touched.with_null()
         inputs = tuple(
-            self._bound(in_touched(at(each.plan, Moment.AFTER, changed), each.keys, scan, null))
+            self.bound(in_touched(at(each.plan, Moment.AFTER, changed), each.keys, scan, null))
             for each in keyed_inputs(plan)
         )
         return over(plan, inputs), null
@@ -176,28 +157,27 @@ class Compiler:
         change = self._net_change(looked_at, changed)
         if change is None:
             return False
-        found = staged_query(self.engine, change, changed_rows(plan).schema.types, folder / "changed")
+        found = self.computing.net(change, folder / "changed")
         self.binder.staged[CHANGED] = found
         return bool(found.rows)
 
-    def _first_rows(self, plan: Window, former: Scan, changed: frozenset[str], folder: Path) -> str | None:
+    def _first_rows(self, plan: Window, former: Scan, changed: frozenset[str], folder: Path) -> Plan | None:
         """The first rows of candidates; of partitions where they do not tell, those of all rows."""
         if not self._stage_change(plan, changed, folder):
             return None
         then = Negate(shown_before(plan, former))
-        query = self.query((unknown_partitions(plan, former),))
-        unknown = staged_query(self.engine, query, [key.type for key in plan.partition], folder / "unknown")
+        unknown = self.computing.net(self.bound((unknown_partitions(plan, former),)), folder / "unknown")
         if not unknown.rows:
-            return self._sql(self._bound((first_of_candidates(plan, former, None), then)))
+            return self.bound((first_of_candidates(plan, former, None), then))
         now, _ = self._read_again(plan, unknown, changed)
         if not plan.partition:
-            return self._sql(UnionAll((now, self._bound((then,)))))
+            return UnionAll((now, self.bound((then,))))
         known = first_of_candidates(plan, former, touched_keys(plan))
-        return self._sql(UnionAll((now, self._bound((known, then)))))
+        return UnionAll((now, self.bound((known, then))))
 
     def _from_own_state(
         self, plan: Aggregate, former: Scan, changed: frozenset[str], folder: Path
-    ) -> str | None:
+    ) -> Plan | None:
         """Groups brought forward; those of which something is unknown then are read again."""
         if not self._stage_change(plan, changed, folder):
             return None
@@ -205,15 +185,14 @@ class Compiler:
         width = len(plan.schema)
         shown = tuple(Output(c.name, Ref(i, c.type)) for i, c in enumerate(plan.schema))
         if not any(measure.function in ("min", "max") for measure in plan.measures):
-            return self._sql(self._bound((Project(groups, shown), then)))
-        computed = staged_query(self.engine, self.query((groups,)), groups.schema.types, folder / "groups")
+            return self.bound((Project(groups, shown), then))
+        computed = self.computing.net(self.bound((groups,)), folder / "groups")
         self.binder.staged[_GROUPS] = computed
         found, unknown = Scan(_GROUPS, groups.schema, Moment.CHANGE), Ref(width, BOOLEAN)
         known: Plan = Project(Filter(found, call("not", unknown)), shown)
         if not computed.rows or not pc.any(computed.table([width]).column(0)).as_py():
-            return self._sql(self._bound((known, then)))
+            return self.bound((known, then))
         keys = Project(Filter(found, unknown), shown[: len(plan.keys)])
-        types = [key.scalar.type for key in plan.keys]
-        touched = staged_query(self.engine, self.query((keys,)), types, folder / "unknown")
+        touched = self.computing.net(self.bound((keys,)), folder / "unknown")
         now, _ = self._read_again(plan, touched, changed)
-        return self._sql(UnionAll((now, self._bound((known, then)))))
+        return UnionAll((now, self.bound((known, then))))

@@ -21,6 +21,7 @@ SCHEMAS = "stillframe.schemas.json"
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 ENGINES = ("spark", "sail")
+DRIVER, ENGINE = "driver", "engine"  # who computes small changes
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,7 @@ class Project:
     retention: timedelta = timedelta(hours=24)
     settle: SettleBound = SettleBound()
     load_chunk: int = 250_000  # rows that a first load reads at a time
+    small_changes: str = DRIVER
     copies: Copies = field(default_factory=Copies)
 
     @property
@@ -63,7 +65,17 @@ def load_project(root: Path) -> Project:
     if not isinstance(document, dict):
         raise ProjectError(f"{FILE} must be a mapping with name, warehouse and sources")
     document = _expanded(document)
-    known = {"name", "warehouse", "spark", "sources", "retention", "settle", "load_chunk", "copies"}
+    known = {
+        "name",
+        "warehouse",
+        "spark",
+        "sources",
+        "retention",
+        "settle",
+        "load_chunk",
+        "copies",
+        "small_changes",
+    }
     _only(document, known, FILE)
     name = document.get("name")
     if not isinstance(name, str) or not name.strip():
@@ -80,6 +92,7 @@ def load_project(root: Path) -> Project:
         retention=_duration(document.get("retention", "24h")),
         settle=_settle(_mapping(document, "settle")),
         load_chunk=_chunk(document.get("load_chunk", Project.load_chunk)),
+        small_changes=_small_changes(document.get("small_changes", DRIVER)),
         copies=_copies(document.get("copies", NONE), _mapping(document, "sources")),
     )
 
@@ -92,6 +105,12 @@ def _copies(value: Any, sources: Mapping[str, Any]) -> Copies:
                 f"copies: {relation} is of no source", hint=f"there are: {', '.join(map(str, sources))}"
             )
     return copies
+
+
+def _small_changes(value: Any) -> str:
+    if value not in (DRIVER, ENGINE):
+        raise ProjectError(f"small_changes cannot be {value!r}", hint=f"small_changes: {DRIVER} or {ENGINE}")
+    return str(value)
 
 
 def _chunk(value: Any) -> int:

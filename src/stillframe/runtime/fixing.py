@@ -42,6 +42,8 @@ class Means:
     metrics: Metrics = field(default_factory=Metrics)
     observe: Observer = unobserved
     patience: float = PATIENCE_SECONDS
+    kind: str = "spark"  # of engine
+    small_changes: str = "driver"  # who computes them
 
 
 class Fixing:

@@ -31,6 +31,10 @@ class ViewFiles:
     def small(self) -> bool:
         return self.rows <= KEY_LIMIT
 
+    @property
+    def positions(self) -> Sequence[int]:
+        return range(len(self.schema))
+
     def table(self, positions: Sequence[int]) -> pa.Table:
         """Some columns and the counts, for the driver to look at."""
         columns = [self.schema[i] for i in positions]

@@ -213,6 +213,8 @@ class Warehouse:
             consumer=self.project.name,
             metrics=self.metrics,
             observe=self.observe,
+            kind=self._engine.kind if self._engine else self.project.spark.get("engine", ENGINES[0]),
+            small_changes=self.project.small_changes,
         )
 
     def maintain(

@@ -4,10 +4,11 @@ published. A view goes forward by its change where it can, and is recomputed whe
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import cache
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,9 @@ from stillframe.runtime.begun import Begun
 from stillframe.runtime.binding import Binder
 from stillframe.runtime.choosing import TOP
 from stillframe.runtime.compiling import Compiler
+from stillframe.runtime.computing import Computing
 from stillframe.runtime.conduct import NotQuiet
+from stillframe.runtime.config import DRIVER
 from stillframe.runtime.copies import COPIES
 from stillframe.runtime.definitions import View
 from stillframe.runtime.fixing import Fixing, Means, positions_of
@@ -325,22 +328,21 @@ class Work:
             folder = self.means.lake.attempt("changes", view.name)
             pass_on(staged[view.relations[0]], columns, view.schema, folder)
             return self._brought(view, former, rows_in, folder)
-        tables = Tables(self.means.engine())
-        binder = Binder(self.reads, tables, self.means.lake.path, after, upstream)
-        engine = self.means.engine()
-        compiler = Compiler(engine, binder, Ordering(binder, engine.kind), rows_in <= BROADCAST_ROWS)
+        binder = Binder(self.reads, self._tables(), self.means.lake.path, after, upstream)
+        computing = Computing(
+            self.means.engine, binder, rows_in <= BROADCAST_ROWS, self.means.small_changes == DRIVER
+        )
+        compiler = Compiler(computing, Ordering(binder, self.means.kind))
         if isinstance(view.plan, Keywise):
             folder = self.staging / f"touched-{next(self._numbers)}"
-            query = compiler.keywise(view.name, view.plan, former, changed, folder)
+            found = compiler.keywise(view.name, view.plan, former, changed, folder)
         else:
-            query = compiler.change(view.plan, changed)
-        if query is None:
+            found = compiler.change(view.plan, changed)
+        if found is None:
             self.states[view.name] = self._advanced(view, former, ())
             return Outcome("unchanged", "NO_CHANGES", view.algorithm, rows_in)
-        query = canonical_sql(query, view.schema.types)
-        query = consolidated_sql(query, len(view.schema), one_task=tables.one_task)
         folder = self.means.lake.attempt("changes", view.name)
-        write_query(self.means.engine(), named_sql(query, view.schema.names, count=True), folder)
+        computing.write(found, view.schema, folder)
         return self._brought(view, former, rows_in, folder)
 
     def _brought(self, view: View, former: ViewState, rows_in: int, folder: Path) -> Outcome:
@@ -416,10 +418,10 @@ class Work:
     def _recomputed(self, view: View, reason: str) -> Outcome:
         upstream = {name: self._same(name) for name in view.upstream}
         plan = at(view.plan, Moment.AFTER, frozenset())
-        binder = Binder(self.reads, Tables(self.means.engine()), self.means.lake.path, {}, upstream)
+        binder = Binder(self.reads, self._tables(), self.means.lake.path, {}, upstream)
         plain = binder.plain(scans(plan)) and not any(isinstance(node, Times) for node in walk(plan))
-        compiler = Compiler(self.means.engine(), binder)
-        query = canonical_sql(compiler.query((plan,), plain=plain), view.schema.types)
+        computing = Computing(self.means.engine, binder)
+        query = canonical_sql(computing.sql(binder.bind(plan), plain=plain), view.schema.types)
         width = len(view.schema)
         if not plain:
             query = repeated_sql(consolidated_sql(query, width), width)
@@ -450,6 +452,10 @@ class Work:
         files = self.means.lake.collect(folder)
         self.means.observe(Step.WRITTEN, view.name)
         return files
+
+    def _tables(self) -> Callable[[], Tables]:
+        """Tables of the engine for one piece of work, which starts it only when one is needed."""
+        return cache(lambda: Tables(self.means.engine()))
 
     # -- upstream views
 
