@@ -79,7 +79,9 @@ class FaultsProject:
         settings = spark or f"{{engine: {self.engine_name}, master: 'local[2]'}}"
         sources = "".join(f"  {source}: {{url: 'sqlite:///{source}.db'}}\n" for source in DDL)
         (self.root / "stillframe.yml").write_text(
-            f"name: {name}\nwarehouse: ./warehouse\nspark: {settings}\nsources:\n{sources}{extra}",
+            f"name: {name}\nwarehouse: ./warehouse\nspark: {settings}\n"
+            f"small_changes: {'engine' if self.engine_name == 'spark' else 'driver'}\n"
+            f"sources:\n{sources}{extra}",
             encoding="utf-8",
         )
 

@@ -17,6 +17,7 @@ import stillframe.change.propagation.plans
 import stillframe.engine.stage
 import stillframe.lake.reader
 import stillframe.runtime.binding
+import stillframe.runtime.computing
 import stillframe.runtime.settle
 import stillframe.runtime.work
 from stillframe.algebra import Call, Join, Moment, Plan, Scan
@@ -106,7 +107,10 @@ def _suffix_kept(state: Any) -> Any:
 
 
 def _counts_ignored(consolidated_sql: Any) -> Any:
-    return lambda query, width: consolidated_sql(query, width).replace(f"SUM({COUNT})", f"MAX({COUNT})")
+    def mutant(query: str, width: int, **how: Any) -> str:
+        return str(consolidated_sql(query, width, **how).replace(f"SUM({COUNT})", f"MAX({COUNT})"))
+
+    return mutant
 
 
 def _counts_clamped(netted: Any) -> Any:
@@ -214,7 +218,7 @@ def _copies_forgotten(content_sql: Any) -> Any:
     )
 
 
-_session, _plans = stillframe.runtime.work, stillframe.change.propagation.plans
+_computing, _plans = stillframe.runtime.computing, stillframe.change.propagation.plans
 
 BUGS = (
     Bug("the sign of an undone change is dropped", replaced(Tables, "staged", _dropped_sign)),
@@ -230,7 +234,7 @@ BUGS = (
     Bug("a row of the log is skipped", replaced(SqliteSource, "changes", _last_row_skipped)),
     Bug("the log is read beyond the vector", replaced(SqliteSource, "changes", _read_to_the_end)),
     Bug("changes after the vector stay in a state", replaced(SqliteSource, "state", _suffix_kept)),
-    Bug("consolidation ignores counts", replaced(_session, "consolidated_sql", _counts_ignored)),
+    Bug("consolidation ignores counts", replaced(_computing, "consolidated_sql", _counts_ignored)),
     Bug("duplicate changes count once", replaced(stillframe.engine.stage, "netted", _counts_clamped)),
     Bug("duplicates are read once", replaced(stillframe.lake.reader, "content_sql", _copies_forgotten)),
     Bug("a restriction to keys loses a key", replaced(stillframe.runtime.binding, "keys_as", _a_key_lost)),

@@ -25,14 +25,17 @@ from stillframe.algebra import (
     Join,
     Literal,
     Measure,
+    Monus,
+    Negate,
     Output,
     Plan,
     Project,
     Ref,
+    Schema,
     Semi,
     UnionAll,
+    Values,
 )
-from stillframe.algebra.arrow import COUNT
 from stillframe.algebra.plan import Window
 from stillframe.algebra.scalar import conjuncts
 from stillframe.algebra.types import BOOLEAN
@@ -132,11 +135,12 @@ def _of_sign(sign: str, of: type[Keyed] = Keyed) -> Callable[[Any], Any]:
     """Only rows that come (`>`) or go (`<`) touch what an operator shows."""
 
     def make(net_change: Any) -> Any:
-        def mutant(self: Compiler, looked_at: Keyed, changed: frozenset[str]) -> str | None:
-            query = net_change(self, looked_at, changed)
-            if query is None or not isinstance(looked_at, of):
-                return query
-            return f"SELECT * FROM ({query}) WHERE {COUNT} {sign} 0"
+        def mutant(self: Compiler, looked_at: Keyed, changed: frozenset[str]) -> Plan | None:
+            change = net_change(self, looked_at, changed)
+            if change is None or not isinstance(looked_at, of):
+                return change
+            nothing = Values(Schema(change.schema.columns), ())
+            return Monus(change, nothing) if sign == ">" else Negate(Monus(Negate(change), nothing))
 
         return mutant
 

@@ -67,7 +67,8 @@ class Runner:
     def _prepare(self) -> None:
         (self.root / "views").mkdir(parents=True)
         sources = [f"  {source}: {{url: 'sqlite:///{source}.db'}}" for source in self.case.sources]
-        lines = ["name: case", "warehouse: ./warehouse", "sources:", *sources]
+        small = ("engine", "driver")[self.case.seed % 2]
+        lines = ["name: case", "warehouse: ./warehouse", f"small_changes: {small}", "sources:", *sources]
         (self.root / "stillframe.yml").write_text("\n".join(lines) + "\n", encoding="utf-8")
         for source in self.case.sources:
             connection = sqlite3.connect(self.root / f"{source}.db")
