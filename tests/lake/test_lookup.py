@@ -18,7 +18,7 @@ from stillframe.algebra.arrow import COUNT, named_schema
 from stillframe.algebra.types import BIGINT, DATE, STRING, decimal
 from stillframe.lake import lookup
 from stillframe.lake.frame import ChangeFile, DataFile, ViewState
-from stillframe.lake.lookup import groups, look_up
+from stillframe.lake.lookup import groups, look_up, whole
 
 SCHEMA = Schema(
     (Column("id", BIGINT), Column("town", STRING), Column("day", DATE), Column("paid", decimal(9, 2)))
@@ -92,6 +92,21 @@ def test_all_rows_and_no_others(column: int, tmp_path: Path) -> None:
             if one[column] in wanted:
                 expected[tuple(one[i] for i in positions)] += count
         assert _net(rows_of(found)) == _net(expected), f"seed {seed}"
+
+
+def test_a_small_view_as_a_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for seed in range(5):
+        root = tmp_path / str(seed)
+        root.mkdir()
+        state, content = view(root, Random(seed))
+        found = whole(root, state, [2, 0])
+        assert found is not None
+        expected: Counter[tuple[Any, ...]] = Counter()
+        for one, count in content.items():
+            expected[one[2], one[0]] += count
+        assert _net(rows_of(found)) == _net(expected), f"seed {seed}"
+    monkeypatch.setattr(lookup, "MOST_WHOLE", 20)
+    assert whole(root, state, [0]) is None
 
 
 def test_only_row_groups_that_may_have_a_value_are_read(

@@ -23,6 +23,7 @@ from stillframe.lake.frame import ViewState
 
 MOST_READ = 500_000  # rows in the row groups that are read
 MOST_FOUND = 50_000  # rows
+MOST_WHOLE = 2_000  # rows of a view that is read whole
 ORDERED = (pa.types.is_integer, pa.types.is_date, pa.types.is_string)  # footers order them as Python does
 
 
@@ -54,6 +55,28 @@ def look_up(
     if sum(table.num_rows for table in tables) > MOST_FOUND:
         return None
     return pa.concat_tables([wanted.empty_table(), *tables])
+
+
+def whole(root: Path, view: ViewState, positions: Sequence[int]) -> pa.Table | None:
+    """The same of all rows of a view, if it is small."""
+    parts = [*((root / f.path, False) for f in view.base), *((root / f.path, True) for f in view.changes)]
+    if sum(group.rows for path, _ in parts for group in groups(path)) > MOST_WHOLE:
+        return None
+    wanted = staged_schema([view.schema[i].type for i in positions])
+    names = [view.schema[i].name for i in positions]
+    read = [
+        (pq.read_table(path, columns=[*names, *([COUNT] if signed else [])]), signed)
+        for path, signed in parts
+    ]
+    return pa.concat_tables(
+        [wanted.empty_table(), *(_staged(table, names, wanted, signed) for table, signed in read)]
+    )
+
+
+def _staged(read: pa.Table, names: Sequence[str], wanted: pa.Schema, signed: bool) -> pa.Table:
+    columns = [read.column(name).cast(wanted.field(i).type) for i, name in enumerate(names)]
+    counts = read.column(COUNT) if signed else pa.array([1] * read.num_rows, pa.int64())
+    return pa.table([*columns, counts], schema=wanted)
 
 
 @lru_cache(maxsize=4096)
@@ -109,6 +132,4 @@ def _rows(
             if not pc.any(met).as_py():
                 continue
             read = file.read_row_group(group, [*names, *([COUNT] if signed else [])]).filter(met)
-            columns = [read.column(name).cast(wanted.field(i).type) for i, name in enumerate(names)]
-            counts = read.column(COUNT) if signed else pa.array([1] * read.num_rows, pa.int64())
-            yield pa.table([*columns, counts], schema=wanted)
+            yield _staged(read, names, wanted, signed)

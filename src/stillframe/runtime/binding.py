@@ -280,8 +280,8 @@ class Binder:
                 lambda: self.tables().view_rows(change.files, change.schema, signed=True),
             )
         state = view.after if scan.at is Moment.AFTER else view.before
-        if keys is not None:
-            found = self.reads.looked_up(self.root, state, None if view.own else scan.relation, keys)
+        for looked_for in (keys, None) if keys is not None else (None,):
+            found = self.reads.looked_up(self.root, state, None if view.own else scan.relation, looked_for)
             if found is not None:
                 return self._staged([(found, 1)], scan)
         if not state.base and not state.changes:

@@ -13,7 +13,7 @@ import pyarrow as pa
 from stillframe.algebra import Schema
 from stillframe.engine import Engine, Read, Staged, columns_of, stage, staged_table
 from stillframe.lake.frame import ViewState
-from stillframe.lake.lookup import look_up
+from stillframe.lake.lookup import look_up, whole
 from stillframe.sources.base import Capture, Keys, Position, Source
 
 KEY_LIMIT = 20_000
@@ -110,14 +110,18 @@ class Reads:
             small=False,
         )
 
-    def looked_up(self, root: Path, view: ViewState, name: str | None, keys: Keys) -> Staged | None:
-        """The rows of a view that have one of the keys, if they are quickly found; of a view that others read
-        by a name, the columns they read."""
+    def looked_up(self, root: Path, view: ViewState, name: str | None, keys: Keys | None) -> Staged | None:
+        """The rows of a view, with one of the keys or all, if they are quickly found; of a view that others
+        read by a name, the columns they read."""
         files = (*(file.path for file in view.base), *(file.path for file in view.changes))
         positions = tuple(range(len(view.schema))) if name is None else self._positions(name)
-        key = (positions, keys.column, frozenset(keys.values.to_pylist()), files)
+        marks = None if keys is None else (keys.column, frozenset(keys.values.to_pylist()))
+        key = (positions, marks, files)
         if key not in self._looked_up:
-            found = look_up(root, view, positions, view.schema.position(keys.column), keys.values)
+            if keys is None:
+                found = whole(root, view, positions)
+            else:
+                found = look_up(root, view, positions, view.schema.position(keys.column), keys.values)
             folder = self._folder / f"rows-{len(self._looked_up)}"
             types = [view.schema[i].type for i in positions]
             self._looked_up[key] = None if found is None else staged_table(found, positions, types, folder)

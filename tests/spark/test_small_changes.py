@@ -1,0 +1,115 @@
+"""Small changes are computed by the driver where any engine would give the same, elsewhere by the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from shops import Shop
+from stillframe.algebra import Column, Filter, Literal, Output, Plan, Project, Ref, Scan, Schema, call
+from stillframe.algebra.types import BIGINT, DOUBLE, STRING
+from stillframe.engine import Engine
+from stillframe.runtime import Warehouse
+from stillframe.runtime.evaluating import MOST_ROWS, is_exact, is_quick
+
+pytestmark = pytest.mark.engine
+
+ORDERS = "CREATE TABLE orders (id INTEGER PRIMARY KEY, who INTEGER, amount INTEGER, note TEXT);"
+PEOPLE = "CREATE TABLE people (id INTEGER PRIMARY KEY, town TEXT);"
+HERE = {
+    "joined": "SELECT o.id, p.town FROM a.orders o JOIN a.people p ON p.id = o.who WHERE o.amount > 1",
+    "sums": "SELECT who, sum(amount) AS s, count(*) AS n FROM a.orders GROUP BY who HAVING count(*) > 0",
+    "alone": "SELECT id FROM a.people p WHERE NOT EXISTS (SELECT 1 FROM a.orders o WHERE o.who = p.id)",
+}
+BY_ENGINE = {"loud": "SELECT id, upper(note) AS note FROM a.orders"}
+
+
+class Asked(Exception):
+    """Of the engine."""
+
+
+@pytest.fixture
+def filled(shop: Shop) -> Shop:
+    shop.source("a", ORDERS + PEOPLE + "INSERT INTO orders VALUES (1, 1, 5, 'x'), (2, 1, 3, 'y');")
+    shop.write("a", "INSERT INTO people VALUES (1, 'r'), (2, 's')")
+    return shop
+
+
+@contextmanager
+def without_engine() -> Iterator[None]:
+    def engine(_: Warehouse) -> Engine:
+        raise Asked
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Warehouse, "engine", property(engine))
+        yield
+
+
+def define(shop: Shop, views: dict[str, str], small: str) -> None:
+    shop.views("\n".join(f"CREATE MATERIALIZED VIEW {name} AS {text};" for name, text in views.items()))
+    shop.configure()
+    lines = (shop.root / "stillframe.yml").read_text(encoding="utf-8").splitlines()
+    kept = [line for line in lines if not line.startswith("small_changes")]
+    (shop.root / "stillframe.yml").write_text("\n".join([*kept, f"small_changes: {small}", ""]))
+
+
+CHANGES = (
+    "INSERT INTO orders VALUES (3, 2, 7, 'z')",
+    "UPDATE orders SET amount = 0 WHERE id = 1",
+    "DELETE FROM orders WHERE id = 2",
+    "UPDATE people SET town = NULL WHERE id = 2",
+)
+
+
+def test_the_engine_is_not_asked(filled: Shop) -> None:
+    define(filled, HERE, "driver")
+    with filled.open() as warehouse:
+        warehouse.refresh()
+        with without_engine():
+            for change in CHANGES:
+                filled.write("a", change)
+                result = warehouse.maintain()
+                assert not result.failures
+                assert {outcome.mode for outcome in result.outcomes.values()} <= {"incremental", "unchanged"}
+        assert all(found.ok for found in warehouse.verify_all().values())
+
+
+@pytest.mark.parametrize(("views", "small"), [(BY_ENGINE, "driver"), (HERE, "engine")])
+def test_the_engine_is_asked(filled: Shop, views: dict[str, str], small: str) -> None:
+    define(filled, views, small)
+    with filled.open() as warehouse:
+        warehouse.refresh()
+        filled.write("a", CHANGES[0])
+        with without_engine(), pytest.raises(Asked):
+            warehouse.maintain()
+        warehouse.maintain()
+        assert all(found.ok for found in warehouse.verify_all().values())
+
+
+def scan(*types: object) -> Scan:
+    return Scan("s.t", Schema(tuple(Column(f"c{i}", type_) for i, type_ in enumerate(types))))  # type: ignore[arg-type]
+
+
+NUMBERS, TEXTS, FLOATS = scan(BIGINT, BIGINT), scan(STRING), scan(DOUBLE)
+PLANS: dict[str, tuple[Plan, bool]] = {
+    "exact arithmetic": (
+        Project(NUMBERS, (Output("x", call("*", Ref(0, BIGINT), Literal(3, BIGINT))),)),
+        True,
+    ),
+    "text passed on": (Filter(TEXTS, call("=", Ref(0, STRING), Literal("a", STRING))), True),
+    "text changed": (Project(TEXTS, (Output("x", call("upper", Ref(0, STRING))),)), False),
+    "a float": (FLOATS, False),
+}
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_what_is_the_same_on_every_engine(name: str) -> None:
+    plan, same = PLANS[name]
+    assert is_exact(plan) is same
+
+
+def test_what_is_quick() -> None:
+    assert is_quick(NUMBERS, {"s.t": MOST_ROWS})
+    assert not is_quick(NUMBERS, {"s.t": MOST_ROWS + 1})
