@@ -113,7 +113,7 @@ def _sums_only_grow(columns: Any) -> Any:
 class _Deaf(Keyed):
     """An input that never changes."""
 
-    def change(self, changed: frozenset[str]) -> Plan | None:
+    def change(self, changed: frozenset[str], order: Any = None) -> Plan | None:
         return None
 
 
