@@ -1,0 +1,156 @@
+"""What a process and all it started take: wall time, CPU seconds, bytes written, memory. From /proc.
+
+One way of measuring for all that are compared. Memory is the sum of proportional set sizes, so that pages
+which processes share count once; it is sampled, so a peak shorter than a sample is missed.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import statistics
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+SAMPLE_SECONDS = 0.25
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def tree(root: int) -> list[int]:
+    """The process and its descendants."""
+    children: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            try:
+                text = (entry / "stat").read_text()
+            except OSError:
+                continue
+            children.setdefault(int(text.rpartition(")")[2].split()[1]), []).append(int(entry.name))
+    found, waiting = [], [root]
+    while waiting:
+        pid = waiting.pop()
+        found.append(pid)
+        waiting += children.get(pid, [])
+    return found
+
+
+def _cpu(pid: int) -> float:
+    """Seconds on a processor, those of children that ended included."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11:15])) / _TICKS
+
+
+def _written(pid: int) -> int:
+    for line in Path(f"/proc/{pid}/io").read_text().splitlines():
+        if line.startswith("wchar:"):
+            return int(line.split()[1])
+    return 0
+
+
+def _memory(pid: int) -> int:
+    for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+        if line.startswith("Pss:"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+def _sum(what: Any, pids: Sequence[int]) -> float:
+    total = 0.0
+    for pid in pids:
+        try:
+            total += what(pid)
+        except OSError:  # ended meanwhile, or not ours to look at
+            continue
+    return total
+
+
+@dataclass
+class Meter:
+    """Times of named pieces of work, and what they took together."""
+
+    seconds: dict[str, list[float]] = field(default_factory=dict)
+    cpu: dict[str, float] = field(default_factory=dict)
+    written: dict[str, float] = field(default_factory=dict)
+    peak: int = 0
+
+    def __post_init__(self) -> None:
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._sample, daemon=True)
+        self._thread.start()
+
+    def _sample(self) -> None:
+        while not self._stop.wait(SAMPLE_SECONDS):
+            self.peak = max(self.peak, int(_sum(_memory, tree(os.getpid()))))
+
+    @contextmanager
+    def timed(self, name: str) -> Iterator[None]:
+        pids = tree(os.getpid())
+        cpu, written = _sum(_cpu, pids), _sum(_written, pids)
+        began = time.perf_counter()
+        yield
+        taken = time.perf_counter() - began
+        pids = tree(os.getpid())
+        self.seconds.setdefault(name, []).append(taken)
+        self.cpu[name] = self.cpu.get(name, 0.0) + _sum(_cpu, pids) - cpu
+        self.written[name] = self.written.get(name, 0.0) + _sum(_written, pids) - written
+
+    def close(self) -> dict[str, Any]:
+        self._stop.set()
+        self._thread.join()
+        return {
+            "peak_memory_bytes": self.peak,
+            "work": {
+                name: {
+                    **summary(taken),
+                    "cpu_seconds": round(self.cpu[name], 3),
+                    "bytes_written": int(self.written[name]),
+                }
+                for name, taken in self.seconds.items()
+            },
+        }
+
+
+def summary(taken: Sequence[float]) -> dict[str, Any]:
+    ordered = sorted(taken)
+    return {
+        "times": len(ordered),
+        "median": round(statistics.median(ordered), 4),
+        "p95": round(ordered[min(len(ordered) - 1, round(0.95 * (len(ordered) - 1)))], 4),
+        "total": round(sum(ordered), 4),
+        "each": [round(one, 4) for one in taken],
+    }
+
+
+def machine() -> dict[str, Any]:
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return {
+        "python": platform.python_version(),
+        "system": platform.system(),
+        "processor": _processor(),
+        "cores": len(os.sched_getaffinity(0)),
+        "memory_bytes": memory,
+        "load_average": [round(one, 2) for one in os.getloadavg()],
+    }
+
+
+def _processor() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.split(":", 1)[1].strip()
+    return platform.processor()
+
+
+def versions(*names: str) -> dict[str, str]:
+    found = {}
+    for name in names:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found

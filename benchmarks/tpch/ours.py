@@ -1,0 +1,160 @@
+"""Stillframe under the benchmark's changes: first load, then consecutive frames with settling on.
+
+Runs in a process of its own; writers and the check of the result are outside of what is timed.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from benchmarks.tpch import sources
+from benchmarks.tpch.changes import Workload
+from benchmarks.tpch.measure import Meter, machine, summary, versions
+from benchmarks.tpch.phases import Phases
+from benchmarks.tpch.views import aggregate, checksum, join
+from stillframe.runtime import Warehouse, load_project
+
+WARM_UP = 2  # frames before those that count: code paths of the engine are compiled in them
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How Stillframe is set up."""
+
+    engine: str = "sail"
+    copies: str = "all"
+    views: tuple[str, ...] = ("joined",)
+    policy: str = "auto"
+    phases: bool = False
+
+
+def make_project(root: Path, setting: Setting, extra: str = "") -> None:
+    options = f"WITH (refresh_policy = '{setting.policy}')"
+    queries = {"joined": join(sources.RELATIONS), "revenue": aggregate()}
+    texts = [f"CREATE MATERIALIZED VIEW {name} {options} AS\n{queries[name]};\n" for name in setting.views]
+    (root / "views").mkdir()
+    (root / "views" / "views.sql").write_text("\n".join([*texts, extra]), encoding="utf-8")
+    homes = "".join(f"  {source}: {{url: 'sqlite:///{source}.db'}}\n" for source in sources.HOMES)
+    (root / "stillframe.yml").write_text(
+        f"name: tpch\nwarehouse: ./warehouse\nspark: {{engine: {setting.engine}}}\n"
+        f"copies: {setting.copies}\nsources:\n{homes}",
+        encoding="utf-8",
+    )
+
+
+def run(workload: Workload, setting: Setting) -> dict[str, Any]:
+    """The first frames of the workload warm up; the others count."""
+    root = Path(tempfile.mkdtemp(prefix="stillframe-tpch-"))
+    phases = Phases()
+    meter = Meter()
+    try:
+        sources.copied(workload.scale, root)
+        make_project(root, setting)
+        if setting.phases:
+            phases.watch()
+        warehouse = Warehouse(project=load_project(root))
+        with meter.timed("start of the engine"):
+            warehouse.engine.sql("SELECT 1").collect()
+        with meter.timed("load"):
+            _forward(warehouse, full=True)
+        phases.take()
+        each: list[dict[str, float]] = []
+        outcomes: list[dict[str, Any]] = []
+        for number in range(1, workload.frames + 1):
+            kind = "refresh" if number > WARM_UP else "warming"
+            sources.write(root, workload.frame(number))
+            with meter.timed(f"{kind} and settling"):
+                with meter.timed(kind):
+                    outcome = _forward(warehouse)
+                with meter.timed(f"{kind}: settling"):
+                    warehouse.settle_due()
+            taken = phases.take()
+            if number > WARM_UP:
+                each.append(taken)
+                outcomes.append(outcome)
+        files = sorted(path for path in (root / "warehouse").rglob("*") if path.is_file())
+        stored = sum(path.stat().st_size for path in files)
+        measured = meter.close()
+        exact = check(warehouse, workload, setting)
+        warehouse.close()
+        return {
+            "who": f"stillframe on {setting.engine}",
+            "setting": {"copies": setting.copies, "views": list(setting.views), "policy": setting.policy},
+            "workload": {**workload.__dict__, "changed_rows": _changed(workload)},
+            "machine": machine(),
+            "versions": versions("stillframe", "pyspark", "pysail", "deltalake", "pyarrow", "duckdb"),
+            **measured,
+            "stored_bytes": stored,
+            "views": _views(outcomes),
+            "phases": _phases(each),
+            "exact": exact,
+        }
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+
+
+def _forward(warehouse: Warehouse, *, full: bool = False) -> dict[str, Any]:
+    result = warehouse.bring_forward(full=full)
+    for name, outcome in result.failures.items():
+        raise SystemExit(f"{name}: {outcome.error}")
+    return {
+        name: {**outcome.to_json(), "seconds": outcome.seconds}
+        for name, outcome in {**result.outcomes, **result.parts}.items()
+    }
+
+
+def _changed(workload: Workload) -> float:
+    """Rows of relations that change in a frame, in the mean."""
+    frames: Any = workload.facts()["changed"]
+    return round(sum(sum(frame.values()) for frame in frames) / max(len(frames), 1), 1)
+
+
+def _views(outcomes: list[dict[str, Any]]) -> dict[str, Any]:
+    """Of every view and copy: how it was maintained, its time, and rows in and out in the mean."""
+    found: dict[str, Any] = {}
+    for name in sorted({name for outcome in outcomes for name in outcome}):
+        mine = [outcome[name] for outcome in outcomes if name in outcome]
+        modes = [f"{one['mode']} {one['reason']}" for one in mine]
+        found[name] = {
+            "modes": {mode: modes.count(mode) for mode in sorted(set(modes))},
+            "median": summary([one["seconds"] for one in mine])["median"],
+            "rows_in": sum(one["rows_in"] for one in mine) / len(mine),
+            "rows_out": sum(one["rows_out"] for one in mine) / len(mine),
+        }
+    return found
+
+
+def _phases(each: list[dict[str, float]]) -> dict[str, Any]:
+    names = sorted({name for one in each for name in one})
+    found = {name: summary([one.get(name, 0.0) for one in each]) for name in names}
+    return {name: {key: found[name][key] for key in ("median", "p95", "total")} for name in names}
+
+
+def check(warehouse: Warehouse, workload: Workload, setting: Setting) -> dict[str, Any]:
+    """The plain tables against DuckDB's own computation over the tables of the last frame."""
+    warehouse.settle_due(everything=True)
+    frame = warehouse.frame()
+    con = duckdb.connect()
+    expected = expect(con, workload, setting.views)
+    found = {}
+    for name in setting.views:
+        files = [str(warehouse.lake.path / file.path) for file in frame.views[name].base]
+        found[name] = checksum(con, f"read_parquet({files})", name)
+    return {
+        name: {"exact": found[name] == expected[name], "rows": found[name][0], "expected": expected[name][0]}
+        for name in setting.views
+    }
+
+
+def expect(con: Any, workload: Workload, views: tuple[str, ...]) -> dict[str, tuple[int, str]]:
+    """Row counts and checksums after the last frame."""
+    folder = workload.state(workload.frames)
+    joined = join({table: f"'{folder / table}.parquet'" for table in sources.HOME})
+    relations = {"joined": f"({joined})", "revenue": f"({aggregate(f'({joined})')})"}
+    return {name: checksum(con, relations[name], name) for name in views}

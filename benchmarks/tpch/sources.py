@@ -1,0 +1,104 @@
+"""The databases that hold the tables: three SQLite files in WAL mode, and how frames are written to them."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections.abc import Iterator, Sequence
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from benchmarks.tpch.changes import SIGN
+from benchmarks.tpch.data import COLUMNS, INDEXES, KEYS, ddl, made, scale_folder, tables
+
+HOMES = {"sales": ("orders", "lineitem"), "crm": ("customer",), "buying": ("supplier", "nation", "region")}
+HOME = {table: source for source, held in HOMES.items() for table in held}
+RELATIONS = {table: f"{source}.{table}" for table, source in HOME.items()}
+_BATCH = 50_000
+
+
+def databases(scale: float) -> Path:
+    return made(scale_folder(scale) / "sqlite", lambda folder: _load(scale, folder))
+
+
+def copied(scale: float, folder: Path) -> None:
+    """Databases of one's own, to change."""
+    for source in HOMES:
+        shutil.copyfile(databases(scale) / f"{source}.db", folder / f"{source}.db")
+
+
+def _load(scale: float, folder: Path) -> None:
+    for source, held in HOMES.items():
+        con = sqlite3.connect(folder / f"{source}.db", isolation_level=None)
+        con.execute("PRAGMA journal_mode=WAL")
+        con.execute("PRAGMA synchronous=OFF")
+        con.execute("BEGIN")
+        for table in held:
+            con.execute(ddl(table))
+            marks = ", ".join("?" * len(COLUMNS[table]))
+            for rows in _batches(tables(scale) / f"{table}.parquet", COLUMNS[table]):
+                con.executemany(f"INSERT INTO {table} VALUES ({marks})", rows)
+            for column in INDEXES.get(table, ()):
+                con.execute(f"CREATE INDEX {table}_{column} ON {table} ({column})")
+        con.execute("COMMIT")
+        con.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        con.close()
+
+
+def _batches(path: Path, names: Sequence[str]) -> Iterator[list[tuple[Any, ...]]]:
+    """Rows as SQLite keeps them: a decimal as a float, a date as its text."""
+    for batch in pq.ParquetFile(path).iter_batches(_BATCH, columns=list(names)):
+        columns = []
+        for column in pa.Table.from_batches([batch]).select(list(names)).columns:
+            if pa.types.is_decimal(column.type):
+                column = column.cast(pa.float64())
+            elif pa.types.is_date(column.type):
+                column = column.cast(pa.string())
+            columns.append(column.to_pylist())
+        yield list(zip(*columns, strict=True))
+
+
+def write(folder: Path, frame: dict[str, Path]) -> None:
+    """One transaction at each database that changes: deletes, updates and inserts by key."""
+    for source, held in HOMES.items():
+        changed = [table for table in held if table in frame]
+        if not changed:
+            continue
+        con = sqlite3.connect(folder / f"{source}.db", timeout=60, isolation_level=None)
+        con.execute("BEGIN IMMEDIATE")
+        for table in changed:
+            deletes, updates, inserts = statements(table, frame[table])
+            key = " AND ".join(f"{name} = ?" for name in KEYS[table])
+            sets = ", ".join(f"{name} = ?" for name in COLUMNS[table])
+            con.executemany(f"DELETE FROM {table} WHERE {key}", deletes)
+            con.executemany(f"UPDATE {table} SET {sets} WHERE {key}", updates)
+            con.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * len(COLUMNS[table]))})", inserts)
+        con.execute("COMMIT")
+        con.close()
+
+
+Rows = list[tuple[Any, ...]]
+
+
+def statements(table: str, path: Path) -> tuple[Rows, Rows, Rows]:
+    """The parameters of deletes (a key), updates (a row and its key) and inserts (a row)."""
+    places = [COLUMNS[table].index(name) for name in KEYS[table]]
+    old, new = {}, {}
+    signed = pq.read_table(path).to_pylist()
+    for found in signed:
+        row = tuple(_stored(found[name]) for name in COLUMNS[table])
+        (old if found[SIGN] < 0 else new)[tuple(row[i] for i in places)] = row
+    deletes = [key for key in old if key not in new]
+    updates = [(*row, *key) for key, row in new.items() if key in old]
+    return deletes, updates, [row for key, row in new.items() if key not in old]
+
+
+def _stored(value: Any) -> Any:
+    if isinstance(value, Decimal):
+        return float(value)
+    return value.isoformat() if isinstance(value, date) else value
