@@ -12,5 +12,5 @@ PEERS = {
     "duckdb-full": "duckdb_full",
     "duckdb-by-hand": "duckdb_by_hand",
     "postgres": "postgres",
-    "pathway": "pathway",
+    "pathway": "pathway_stream",
 }
