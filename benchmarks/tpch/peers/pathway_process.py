@@ -14,6 +14,7 @@ import queue
 import sys
 import threading
 import time
+from itertools import chain
 from pathlib import Path
 
 import pathway as pw
@@ -186,7 +187,7 @@ def main(sink: Path, load: Path) -> None:
 
 
 def _serve(feeds: dict[str, Feed], watch: Watch, load: Path) -> None:
-    for line in [load.read_text(), *sys.stdin]:
+    for line in chain([load.read_text()], sys.stdin):
         frame = json.loads(line)
         for table, feed in feeds.items():
             feed.batches.put(frame["files"].get(table, ""))
