@@ -48,7 +48,9 @@ class Workload:
     def frame(self, number: int) -> dict[str, Path]:
         """Of frame 1, 2, …: the relations that change, and the files of their signed rows."""
         found = self.folder / f"frame-{number:04}"
-        return {table: found / f"{table}.parquet" for table in TABLES if (found / f"{table}.parquet").exists()}
+        return {
+            table: found / f"{table}.parquet" for table in TABLES if (found / f"{table}.parquet").exists()
+        }
 
     def facts(self) -> dict[str, object]:
         """Rows changed in each frame, and the view's row count and checksum after the last one."""
@@ -116,7 +118,9 @@ class _Maker:
         self._orders(number)
         self._lines()
         self._few("nation", "n_regionkey = (n_regionkey + 1) % 5")
-        self._few("region", "r_name = CASE r_name WHEN upper(r_name) THEN lower(r_name) ELSE upper(r_name) END")
+        self._few(
+            "region", "r_name = CASE r_name WHEN upper(r_name) THEN lower(r_name) ELSE upper(r_name) END"
+        )
         folder.mkdir()
         return {table: self._apply(table, folder) for table in TABLES}
 
@@ -141,8 +145,8 @@ class _Maker:
             order = f"-ln({chance}) / pow(1 - {key[0]} / {newest}.0, {_SKEW - 1})"
         keys = ", ".join(key)
         self.con.execute(
-            f"CREATE OR REPLACE TEMP TABLE {name} AS SELECT {keys}, row_number() OVER (ORDER BY {order}, {keys})"
-            f" AS place FROM {table} WHERE {where} QUALIFY place <= {max(wanted, 0)}"
+            f"CREATE OR REPLACE TEMP TABLE {name} AS SELECT {keys},"
+            f" row_number() OVER (ORDER BY {order}, {keys}) AS place FROM {table} WHERE {where} QUALIFY place <= {max(wanted, 0)}"
         )
 
     def _new(self, table: str, update: str, updated: str, insert: str) -> None:
@@ -220,7 +224,8 @@ class _Maker:
             "o_totalprice + 1 AS o_totalprice,"
             f" {priorities}[list_position({priorities}, o_orderpriority) % 5 + 1] AS o_orderpriority",
             "o_upd",
-            f"SELECT t.* REPLACE ({last} + place AS o_orderkey, {whose if many else 'o_custkey'} AS o_custkey)"
+            f"SELECT t.* REPLACE ({last} + place AS o_orderkey,"
+            f" {whose if many else 'o_custkey'} AS o_custkey)"
             " FROM orders t JOIN o_like USING (o_orderkey)",
         )
         self._gone("orders", "o_del", "o_upd")
@@ -237,18 +242,20 @@ class _Maker:
             " WHERE l_suppkey IN (SELECT l_suppkey FROM heir)"
             " AND l_orderkey NOT IN (SELECT o_orderkey FROM o_del)"
         )
-        free = "l_suppkey NOT IN (SELECT l_suppkey FROM heir) AND l_orderkey NOT IN (SELECT o_orderkey FROM o_del)"
+        free = "l_suppkey NOT IN (SELECT l_suppkey FROM heir)"
+        free += " AND l_orderkey NOT IN (SELECT o_orderkey FROM o_del)"
         updates = round(self._wanted("lineitem") / 3) - self._one("SELECT count(*) FROM l_left")
         self._choose("l_upd", "lineitem", updates, free)
         self._new(
             "lineitem",
             "l_quantity % 50 + 1 AS l_quantity, if(l_discount < 0.10, l_discount + 0.01, 0) AS l_discount",
             "l_upd",
-            "SELECT t.* REPLACE (h.heir AS l_suppkey) FROM lineitem t JOIN l_left USING (l_orderkey, l_linenumber)"
-            " JOIN heir h USING (l_suppkey) UNION ALL"
+            "SELECT t.* REPLACE (h.heir AS l_suppkey) FROM lineitem t"
+            " JOIN l_left USING (l_orderkey, l_linenumber) JOIN heir h USING (l_suppkey) UNION ALL"
             f" SELECT t.* REPLACE ({self.last_order} + o.place AS l_orderkey,"
             " coalesce(h.heir, t.l_suppkey) AS l_suppkey)"
-            " FROM lineitem t JOIN o_like o ON o.o_orderkey = t.l_orderkey LEFT JOIN heir h USING (l_suppkey)",
+            " FROM lineitem t JOIN o_like o ON o.o_orderkey = t.l_orderkey"
+            " LEFT JOIN heir h USING (l_suppkey)",
         )
         self._gone("lineitem", "l_del", "l_left", "l_upd")
 
@@ -274,7 +281,8 @@ class _Maker:
         changed = self._one(f"SELECT count(*) FROM (SELECT DISTINCT {keys} FROM signed)")
         if changed:
             self.con.execute(
-                f"COPY (SELECT * FROM signed ORDER BY {keys}, {SIGN}) TO '{folder / table}.parquet' (FORMAT parquet)"
+                f"COPY (SELECT * FROM signed ORDER BY {keys}, {SIGN})"
+                f" TO '{folder / table}.parquet' (FORMAT parquet)"
             )
             self.con.execute(f"DELETE FROM {table} WHERE ({keys}) IN (SELECT ({keys}) FROM gone_{table})")
             self.con.execute(f"INSERT INTO {table} SELECT {names} FROM new_{table}")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,15 +31,23 @@ class Setting:
     copies: str = "all"
     views: tuple[str, ...] = ("joined",)
     policy: str = "auto"
-    phases: bool = False
+    phases: bool = True
+    more: int = 0  # further views over the same relations, each of other lines
 
 
-def make_project(root: Path, setting: Setting, extra: str = "") -> None:
+def further(number: int) -> str:
+    """A view like the join, of lines of some quantity and more."""
+    return f"{join(sources.RELATIONS)}\nWHERE l.l_quantity > {number}"
+
+
+def make_project(root: Path, setting: Setting) -> None:
     options = f"WITH (refresh_policy = '{setting.policy}')"
     queries = {"joined": join(sources.RELATIONS), "revenue": aggregate()}
-    texts = [f"CREATE MATERIALIZED VIEW {name} {options} AS\n{queries[name]};\n" for name in setting.views]
+    queries = {name: queries[name] for name in setting.views}
+    queries |= {f"lines_{number}": further(number) for number in range(1, setting.more + 1)}
+    texts = [f"CREATE MATERIALIZED VIEW {name} {options} AS\n{query};\n" for name, query in queries.items()]
     (root / "views").mkdir()
-    (root / "views" / "views.sql").write_text("\n".join([*texts, extra]), encoding="utf-8")
+    (root / "views" / "views.sql").write_text("\n".join(texts), encoding="utf-8")
     homes = "".join(f"  {source}: {{url: 'sqlite:///{source}.db'}}\n" for source in sources.HOMES)
     (root / "stillframe.yml").write_text(
         f"name: tpch\nwarehouse: ./warehouse\nspark: {{engine: {setting.engine}}}\n"
@@ -85,7 +93,7 @@ def run(workload: Workload, setting: Setting) -> dict[str, Any]:
         warehouse.close()
         return {
             "who": f"stillframe on {setting.engine}",
-            "setting": {"copies": setting.copies, "views": list(setting.views), "policy": setting.policy},
+            "setting": asdict(setting),
             "workload": {**workload.__dict__, "changed_rows": _changed(workload)},
             "machine": machine(),
             "versions": versions("stillframe", "pyspark", "pysail", "deltalake", "pyarrow", "duckdb"),

@@ -43,9 +43,11 @@ class Tree:
     def refresh(self, frame: dict[str, Path]) -> None:
         self.con.execute("BEGIN")
         for table in TABLE_NAMES:
-            source = f"FROM '{frame[table]}'" if table in frame else f"SELECT *, 0 AS {SIGN} FROM {table} LIMIT 0"
+            source = (
+                f"FROM '{frame[table]}'" if table in frame else f"SELECT *, 0 AS {SIGN} FROM {table} LIMIT 0"
+            )
             self.con.execute(f"CREATE OR REPLACE TEMP TABLE d_{table} AS {source}")
-        self._apply(frame, "region", "nation", "supplier")  # after the terms over them need their old state
+        self._apply(frame, "region", "nation", "supplier")
         self._orders_side(frame)
         self._changes()
         self._install()
@@ -60,11 +62,13 @@ class Tree:
         for table in tables:
             self._change(frame, table)
         self.con.execute(
-            f"CREATE OR REPLACE TEMP TABLE d_snr AS SELECT *, -1 AS {SIGN} FROM (FROM snr_before EXCEPT ALL FROM"
-            f" (SELECT s.*, n_name, r_name FROM supplier s JOIN nation n ON {_ON['nation']}"
-            f" JOIN region r ON {_ON['region']})) UNION ALL SELECT *, 1 FROM ((SELECT s.*, n_name, r_name"
-            f" FROM supplier s JOIN nation n ON {_ON['nation']} JOIN region r ON {_ON['region']})"
-            " EXCEPT ALL FROM snr_before)"
+            "CREATE OR REPLACE TEMP TABLE snr_after AS SELECT s.*, n_name, r_name FROM supplier s"
+            f" JOIN nation n ON {_ON['nation']} JOIN region r ON {_ON['region']}"
+        )
+        self.con.execute(
+            f"CREATE OR REPLACE TEMP TABLE d_snr AS"
+            f" SELECT *, -1 AS {SIGN} FROM (FROM snr_before EXCEPT ALL FROM snr_after)"
+            " UNION ALL SELECT *, 1 FROM (FROM snr_after EXCEPT ALL FROM snr_before)"
         )
 
     def _change(self, frame: dict[str, Path], table: str) -> None:
@@ -83,10 +87,14 @@ class Tree:
         lines = ", ".join(COLUMNS["lineitem"])
         orders, customers = ", ".join(COLUMNS["orders"]), ", ".join(COLUMNS["customer"])
         second = f"d_orders JOIN lineitem ON {_ON['orders']} JOIN customer ON {_ON['customer']}"
-        self.con.execute(f"INSERT INTO d_loc BY NAME SELECT {lines}, {orders}, {customers}, {SIGN} FROM {second}")
+        self.con.execute(
+            f"INSERT INTO d_loc BY NAME SELECT {lines}, {orders}, {customers}, {SIGN} FROM {second}"
+        )
         self._change(frame, "orders")
         third = f"d_customer JOIN orders ON {_ON['customer']} JOIN lineitem ON {_ON['orders']}"
-        self.con.execute(f"INSERT INTO d_loc BY NAME SELECT {lines}, {orders}, {customers}, {SIGN} FROM {third}")
+        self.con.execute(
+            f"INSERT INTO d_loc BY NAME SELECT {lines}, {orders}, {customers}, {SIGN} FROM {third}"
+        )
         self._change(frame, "customer")
 
     def _changes(self) -> None:
@@ -109,13 +117,16 @@ class Tree:
         if "revenue" not in self.task.views:
             return
         self.con.execute(
-            "CREATE OR REPLACE TEMP TABLE d_revenue AS SELECT n_name, o_orderdate, sum(copies)::BIGINT AS lines,"
-            " sum(copies * l_quantity) AS quantity, sum(copies * l_extendedprice * (1 - l_discount)) AS revenue"
+            "CREATE OR REPLACE TEMP TABLE d_revenue AS"
+            " SELECT n_name, o_orderdate, sum(copies)::BIGINT AS lines,"
+            " sum(copies * l_quantity) AS quantity,"
+            " sum(copies * l_extendedprice * (1 - l_discount)) AS revenue"
             " FROM d_joined GROUP BY n_name, o_orderdate"
         )
         same = "r.n_name = d.n_name AND r.o_orderdate = d.o_orderdate"
         self.con.execute(
-            "CREATE OR REPLACE TEMP TABLE new_revenue AS SELECT n_name, o_orderdate, sum(lines)::BIGINT AS lines,"
+            "CREATE OR REPLACE TEMP TABLE new_revenue AS"
+            " SELECT n_name, o_orderdate, sum(lines)::BIGINT AS lines,"
             " sum(quantity) AS quantity, sum(revenue) AS revenue FROM (FROM d_revenue UNION ALL SELECT r.*"
             f" FROM revenue r JOIN d_revenue d ON {same}) GROUP BY n_name, o_orderdate"
         )

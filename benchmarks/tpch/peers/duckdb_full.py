@@ -25,5 +25,7 @@ def run(task: Task) -> dict[str, Any]:
             con.execute(f"COPY ({aggregate(source)}) TO '{shown['revenue']}' (FORMAT parquet)")
 
     task.recompute(compute)
-    result = task.finish("DuckDB, recomputing", {"threads": task.cores, "from": "parquet", "to": "parquet"}, {})
+    result = task.finish(
+        "DuckDB, recomputing", {"threads": task.cores, "from": "parquet", "to": "parquet"}, {}
+    )
     return {**result, "exact": task.exactness({view: f"'{path}'" for view, path in shown.items()})}

@@ -125,17 +125,15 @@ def joined(t: dict[str, pw.Table]) -> pw.Table:
         .join(t["customer"], pw.left.o_custkey == pw.right.c_custkey)
         .select(*pw.left, pw.right.c_custkey, pw.right.c_name, pw.right.c_mktsegment, pw.right.c_acctbal)
     )
-    lines = (
-        t["lineitem"].join(ordered, pw.left.l_orderkey == pw.right.o_orderkey).select(*pw.left, *pw.right)
-    )
+    lines = t["lineitem"].join(ordered, pw.left.l_orderkey == pw.right.o_orderkey).select(*pw.left, *pw.right)
     return lines.join(located, pw.left.l_suppkey == pw.right.s_suppkey).select(
         *pw.left.without("l_suppkey", "o_orderkey", "o_custkey"), *pw.right
     )
 
 
 class Watch:
-    """The view's totals, and how far the sink is: it has a frame when its last line is of the frame's time and
-    nothing is added any more."""
+    """The view's totals, and how far the sink is: it has a frame when its last line is of the frame's time
+    and nothing is added any more."""
 
     def __init__(self, sink: Path) -> None:
         self.sink, self.changed, self.totals, self.at = sink, threading.Condition(), (0, 0), -1
@@ -179,9 +177,7 @@ def main(sink: Path, load: Path) -> None:
         + pw.this.l_quantity + pw.this.l_discount + pw.this.s_acctbal
     )  # fmt: skip
     watch = Watch(sink)
-    pw.io.subscribe(
-        view.reduce(lines=pw.reducers.count(), cents=pw.reducers.sum(cents)), on_change=watch.saw
-    )
+    pw.io.subscribe(view.reduce(lines=pw.reducers.count(), cents=pw.reducers.sum(cents)), on_change=watch.saw)
     threading.Thread(target=_serve, args=(feeds, watch, load), daemon=True).start()
     pw.run(monitoring_level=pw.MonitoringLevel.NONE)
 

@@ -52,7 +52,11 @@ def run(task: Task) -> dict[str, Any]:
             process.stdin.write(json.dumps(frames[number]) + "\n")
             process.stdin.flush()
             _done(process)
-    settings = {"threads": task.cores, "in": "Python connector", "sink": "CSV file, every change with its sign"}
+    settings = {
+        "threads": task.cores,
+        "in": "Python connector",
+        "sink": "CSV file, every change with its sign",
+    }
     result = task.finish("Pathway", settings, {"pathway": version})
     process.kill()
     process.wait()

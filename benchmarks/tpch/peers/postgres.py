@@ -83,7 +83,10 @@ def _write(con: Any, frame: Mapping[str, Path]) -> None:
 
 
 def _csv(con: Any, view: str, path: Path) -> str:
-    with path.open("wb") as out, con.cursor().copy(f"COPY (SELECT * FROM {view}) TO STDOUT (FORMAT csv)") as copy:
+    with (
+        path.open("wb") as out,
+        con.cursor().copy(f"COPY (SELECT * FROM {view}) TO STDOUT (FORMAT csv)") as copy,
+    ):
         for data in copy:
             out.write(data)
     types = {"joined": JOINED, "revenue": REVENUE}[view]
