@@ -146,7 +146,8 @@ class _Maker:
         keys = ", ".join(key)
         self.con.execute(
             f"CREATE OR REPLACE TEMP TABLE {name} AS SELECT {keys},"
-            f" row_number() OVER (ORDER BY {order}, {keys}) AS place FROM {table} WHERE {where} QUALIFY place <= {max(wanted, 0)}"
+            f" row_number() OVER (ORDER BY {order}, {keys}) AS place"
+            f" FROM {table} WHERE {where} QUALIFY place <= {max(wanted, 0)}"
         )
 
     def _new(self, table: str, update: str, updated: str, insert: str) -> None:

@@ -108,8 +108,8 @@ def _paper(folder: Path, stem: str, found: Sequence[Result]) -> Iterator[str]:
         yield _table(["strategy", *relations], rows)
     yield (
         "The paper claims, for changes within 10 %: both incremental strategies beat recomputation, and the"
-        " tree beats n terms; over base sizes of 50 to 200 % it gains about 100 % on recomputation and 80 % on"
-        " n terms.\n"
+        " tree beats n terms; over base sizes of 50 to 200 % it gains about 100 % on recomputation and 80 %"
+        " on n terms.\n"
     )
 
 

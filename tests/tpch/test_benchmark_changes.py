@@ -1,0 +1,108 @@
+"""The benchmark's changes: what `benchmarks/tpch/changes.py` promises of them, checked by DuckDB."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import duckdb
+import pytest
+from tpch_tables import generated
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from benchmarks.tpch import data
+from benchmarks.tpch.changes import SIGN, Workload
+from benchmarks.tpch.sources import statements
+from benchmarks.tpch.strategies import EDGES
+from benchmarks.tpch.views import JOIN, checksum
+
+SCALE = 0.002
+
+
+@pytest.fixture(autouse=True)
+def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables made by DuckDB's own generator: the benchmark's need not be installed."""
+    monkeypatch.setenv("STILLFRAME_BENCH_CACHE", str(tmp_path))
+    made = generated(SCALE)
+
+    def write(_: float, folder: Path) -> None:
+        for table in data.TABLES:
+            made.execute(f"COPY {table} TO '{folder / table}.parquet' (FORMAT parquet)")
+
+    monkeypatch.setattr(data, "_generate", write)
+
+
+def states(workload: Workload) -> Iterator[duckdb.DuckDBPyConnection]:
+    for number in range(workload.frames + 1):
+        con = duckdb.connect()
+        for table in data.TABLES:
+            con.execute(f"CREATE VIEW {table} AS FROM '{workload.state(number) / table}.parquet'")
+        yield con
+
+
+WORKLOADS = [
+    Workload(SCALE, 10, 3),
+    Workload(SCALE, 10, 3, "skewed", seed=7),
+    Workload(SCALE, 50, 2),
+    Workload(SCALE, 0.1, 2),
+]
+
+
+@pytest.mark.parametrize("workload", WORKLOADS, ids=str)
+def test_every_reference_has_its_partner_after_every_frame(workload: Workload) -> None:
+    for con in states(workload):
+        for table, other, condition in EDGES:
+            key, partner = condition.split(" = ")
+            lost = f"SELECT count(*) FROM {table} WHERE {key} NOT IN (SELECT {partner} FROM {other})"
+            assert con.execute(lost).fetchall() == [(0,)], (table, other)
+        for table, keys in data.KEYS.items():
+            twice = f"SELECT {', '.join(keys)} FROM {table} GROUP BY ALL HAVING count(*) > 1"
+            assert con.execute(twice).fetchall() == [], table
+
+
+@pytest.mark.parametrize("workload", WORKLOADS[:3], ids=str)
+def test_as_many_rows_change_as_were_asked_for(workload: Workload) -> None:
+    first = next(states(workload))
+    for changed in workload.facts()["changed"]:  # type: ignore[attr-defined]
+        for table in ("customer", "orders", "lineitem", "supplier"):
+            (rows,) = first.execute(f"SELECT count(*) FROM {table}").fetchall()[0]
+            assert changed[table] == pytest.approx(rows * workload.percent / 100, rel=0.15), table
+
+
+def test_a_third_each_is_inserted_deleted_and_updated() -> None:
+    path = Workload(SCALE, 10, 1).frame(1)["orders"]
+    deletes, updates, inserts = statements("orders", path)
+    assert max(map(len, (deletes, updates, inserts))) - min(map(len, (deletes, updates, inserts))) <= 1
+
+
+@pytest.mark.parametrize("workload", WORKLOADS[:2], ids=str)
+def test_signed_rows_lead_from_state_to_state(workload: Workload) -> None:
+    """What the maker changed in its own tables is what its files say: the view's checksum is the same."""
+    *_, last = states(workload)
+    rows, total = checksum(last, f"({JOIN})", "joined")
+    assert workload.facts()["joined"] == {"rows": rows, "checksum": total}
+
+
+def test_skewed_changes_fall_on_the_newest_keys() -> None:
+    share = {}
+    for spread in ("uniform", "skewed"):
+        path = Workload(SCALE, 1, 1, spread).frame(1)["orders"]
+        newest = f"FROM '{path}' WHERE {SIGN} < 0 AND o_orderkey > 0.8 * {_last_order()}"
+        (all_,) = duckdb.execute(f"SELECT count(*) FROM '{path}' WHERE {SIGN} < 0").fetchall()[0]
+        share[spread] = duckdb.execute(f"SELECT count(*) {newest}").fetchall()[0][0] / all_
+    assert share["uniform"] < 0.5 < share["skewed"]
+
+
+def _last_order() -> int:
+    path = Workload(SCALE, 1, 1).state(0) / "orders.parquet"
+    return int(duckdb.execute(f"SELECT max(o_orderkey) FROM '{path}'").fetchall()[0][0])
+
+
+def test_the_same_seed_gives_the_same_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = Workload(SCALE, 5, 2, seed=3).facts()
+    other = Workload(SCALE, 5, 2, seed=4).facts()
+    monkeypatch.setenv("STILLFRAME_BENCH_CACHE", str(tmp_path / "again"))
+    assert Workload(SCALE, 5, 2, seed=3).facts() == first
+    assert other["joined"] != first["joined"]
