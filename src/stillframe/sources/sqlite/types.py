@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from stillframe.algebra import types as t
 from stillframe.algebra.arrow import arrow_type
@@ -38,6 +39,7 @@ _TIMESTAMP = re.compile(
 )
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,4})?", re.ASCII)
 _EXACT = Context(prec=120, traps=[Inexact])
+_SHORT = 15  # digits that a float keeps
 
 
 class Undecodable(bytes):
@@ -123,6 +125,10 @@ def decoded(reading: Reading, values: Sequence[Any]) -> pa.Array:
     if not allowed.issuperset(map(type, values)):
         index = next(i for i, v in enumerate(values) if type(v) not in allowed)
         raise BadValue(index, values[index], reading.type)
+    if convert is _decimal:
+        found = _short_decimals(values, reading.type)
+        if found is not None:
+            return found
     if convert is not None:
         values = _each(convert, reading.type, values)
     return pa.array(values, type=arrow_type(reading.type))
@@ -161,6 +167,28 @@ def _timestamp(value: str, _: Type) -> datetime:
     offset = parsed.utcoffset()
     # Subtraction leaves the years 0001 to 9999 with an error, never by wrapping.
     return parsed if offset is None else parsed.replace(tzinfo=None) - offset
+
+
+def _short_decimals(values: Sequence[Any], type_: Type) -> pa.Array | None:
+    """The same as `_decimal` of each value, all at once; None where one of them is not a plain short number.
+
+    Law: a float x that equals n / 10^s, n of at most fifteen digits, prints as that number in fifteen digits:
+    division rounds to the nearest float, and no two numbers of fifteen digits share it."""
+    if str in set(map(type, values)) or type_.scale > _SHORT:
+        return None
+    try:
+        floats = pa.array(values, pa.float64())
+    except pa.ArrowInvalid:  # an integer that no float is
+        return None
+    unit = float(10**type_.scale)
+    whole = pc.round(pc.multiply(floats, unit))
+    digits = min(_SHORT, type_.precision)
+    short = pc.and_(pc.less(pc.abs(whole), float(10**digits)), pc.equal(pc.divide(whole, unit), floats))
+    if pc.all(short).as_py() is False:
+        return None
+    numbers = whole.cast(pa.int64()).cast(pa.decimal128(19, 0))
+    step = pa.scalar(Decimal((0, (1,), -type_.scale)), pa.decimal128(type_.scale + 1, type_.scale))
+    return pc.multiply(numbers, step).cast(arrow_type(type_))
 
 
 def _decimal(value: int | float | str, type_: Type) -> Decimal:
