@@ -56,13 +56,15 @@ def _strategies(options: Options, engine: str, scale: float, percent: float, fig
 
 
 def sweep(options: Options) -> Path:
-    """Refresh time by the size of the changes: incremental, recomputation, and what `auto` chooses."""
+    """Refresh time by the size of the changes: incremental, recomputation, and what `auto` chooses. Rounds
+    follow each other, so that an hour of noise is in all of them."""
     found = []
-    for engine in options.engines:
-        for percent in options.percents or (0.01, 0.1, 1, 2, 5, 10, 20, 50):
-            for policy in ("incremental", "full", "auto"):
-                workload = Workload(options.scale, percent, options.frames, seed=options.seed)
-                found.append(_ours(options, workload, engine, policy=policy))
+    for turn in range(options.repeat):
+        for engine in options.engines:
+            for percent in options.percents or (0.01, 0.1, 1, 2, 5, 10, 20, 50):
+                for policy in ("incremental", "full", "auto"):
+                    workload = Workload(options.scale, percent, options.frames, seed=options.seed)
+                    found.append({**_ours(options, workload, engine, policy=policy), "round": turn})
     return _keep(options, f"sweep-{'-'.join(options.views)}", found)
 
 
