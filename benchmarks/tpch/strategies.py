@@ -189,21 +189,28 @@ def _term(term: Term, columns: tuple[str, ...]) -> str:
         held[state.input.name] = f"{moment}_{state.input.name}"
     signs = [f"{_name(change)}.{SIGN}" for change in term.changes]
     first = _name(term.changes[0])
-    joined, text = {first}, first
+    joined, text, kept = {first}, first, ["true"]
     waiting = [
         edge for edge in EDGES if edge[0] in held and edge[1] in held and held[edge[0]] != held[edge[1]]
     ]
     while waiting:
-        edge = next(e for e in waiting if held[e[0]] in joined or held[e[1]] in joined)
+        edge = next((e for e in waiting if held[e[0]] in joined or held[e[1]] in joined), None)
+        if edge is None:  # a block of inputs that no edge ties
+            text += f" CROSS JOIN {held[waiting[0][0]]}"
+            joined.add(held[waiting[0][0]])
+            continue
         waiting.remove(edge)
         new = held[edge[1]] if held[edge[0]] in joined else held[edge[0]]
         condition = _qualified(edge[2], held)
-        text += f" AND {condition}" if new in joined else f" JOIN {new} ON {condition}"
-        joined.add(new)
+        if new in joined:
+            kept.append(condition)
+        else:
+            text += f" JOIN {new} ON {condition}"
+            joined.add(new)
     for name in sorted(set(held.values()) - joined):
         text += f" CROSS JOIN {name}"
     shown = ", ".join(f"{held[OWNED[name[0]]]}.{name}" for name in columns)
-    return f"SELECT {shown}, {' * '.join(signs)} AS {SIGN} FROM {text}"
+    return f"SELECT {shown}, {' * '.join(signs)} AS {SIGN} FROM {text} WHERE {' AND '.join(kept)}"
 
 
 def _qualified(condition: str, held: dict[str, str]) -> str:

@@ -2,36 +2,19 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import duckdb
 import pytest
-from tpch_tables import generated
-
-sys.path.insert(0, str(Path(__file__).parents[2]))
-
 from benchmarks.tpch import data
 from benchmarks.tpch.changes import SIGN, Workload
 from benchmarks.tpch.sources import statements
 from benchmarks.tpch.strategies import EDGES
 from benchmarks.tpch.views import JOIN, checksum
+from tpch_benchmark import SCALE, tables
 
-SCALE = 0.002
-
-
-@pytest.fixture(autouse=True)
-def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tables made by DuckDB's own generator: the benchmark's need not be installed."""
-    monkeypatch.setenv("STILLFRAME_BENCH_CACHE", str(tmp_path))
-    made = generated(SCALE)
-
-    def write(_: float, folder: Path) -> None:
-        for table in data.TABLES:
-            made.execute(f"COPY {table} TO '{folder / table}.parquet' (FORMAT parquet)")
-
-    monkeypatch.setattr(data, "_generate", write)
+__all__ = ["tables"]
 
 
 def states(workload: Workload) -> Iterator[duckdb.DuckDBPyConnection]:

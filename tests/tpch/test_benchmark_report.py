@@ -1,0 +1,70 @@
+"""The report says what was kept, and says it the same way every time."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from benchmarks.tpch.report import report
+
+MACHINE = {"processor": "a", "cores": 2, "memory_bytes": 2**30, "python": "3.11", "load_average": [0.5, 1, 1]}
+
+
+def one(who: str, median: float, *, exact: bool = True, **more: Any) -> dict[str, Any]:
+    work = {"median": median, "p95": median, "times": 2, "cpu_seconds": 1.0, "bytes_written": 10}
+    return {
+        "who": who,
+        "workload": {"percent": 1, "spread": "uniform", "scale": 1},
+        "machine": MACHINE,
+        "versions": {"duckdb": "1"},
+        "peak_memory_bytes": 2**20,
+        "work": {"load": work, "refresh": work},
+        "phases": {},
+        "exact": {"joined": {"exact": exact}},
+        **more,
+    }
+
+
+def kept(folder: Path, experiment: str, *found: dict[str, Any]) -> str:
+    document = {"experiment": experiment, "scale": 1, "measurements": found}
+    (folder / f"{experiment}.json").write_text(json.dumps(document), encoding="utf-8")
+    text = report(folder).read_text(encoding="utf-8")
+    assert report(folder).read_text(encoding="utf-8") == text
+    for drawing in folder.glob("*.svg"):
+        ElementTree.fromstring(drawing.read_text(encoding="utf-8"))
+    return text
+
+
+def test_peers_stand_beside_ours_with_their_ratio(tmp_path: Path) -> None:
+    text = kept(tmp_path, "peers", one("stillframe on sail", 2.0), one("DuckDB", 0.5))
+    assert "| DuckDB / stillframe on sail | 0.25 |" in text
+    assert "NO" not in text
+
+
+def test_a_wrong_result_and_a_failure_are_said(tmp_path: Path) -> None:
+    failed = {"who": "pathway", "workload": {"percent": 1}, "failed": "line\nno such sink"}
+    text = kept(tmp_path, "peers", one("DuckDB", 0.5, exact=False), failed)
+    assert "| NO |" in text
+    assert "Failed: pathway, 1 %: `no such sink`" in text
+
+
+def test_the_automatic_choice_against_always_choosing_right(tmp_path: Path) -> None:
+    found = []
+    for turn in range(3):  # the median of the rounds counts
+        late = 9.0 if turn == 2 else 0.0
+        for policy, taken in (("incremental", 1.0), ("full", 4.0), ("auto", 1.5)):
+            setting = {"policy": policy}
+            found.append(one("stillframe on sail", taken + late, engine="sail", setting=setting, round=turn))
+    assert "`auto` takes 1.50 times what always choosing right takes" in kept(tmp_path, "sweep", *found)
+
+
+def test_growth_is_told_from_one_size_to_the_next(tmp_path: Path) -> None:
+    found = [
+        one("stillframe on sail", taken, engine="sail", size=size) for size, taken in ((1, 2.0), (2, 2.5))
+    ]
+    assert "| 2 | 2.5 | 1.25 |" in kept(tmp_path, "growth", *found)
