@@ -70,7 +70,7 @@ def run(workload: Workload, setting: Setting) -> dict[str, Any]:
         with meter.timed("start of the engine"):
             warehouse.engine.sql("SELECT 1").collect()
         with meter.timed("load"):
-            _forward(warehouse, full=True)
+            _forward(warehouse)
         phases.take()
         each: list[dict[str, float]] = []
         outcomes: list[dict[str, Any]] = []
@@ -107,8 +107,8 @@ def run(workload: Workload, setting: Setting) -> dict[str, Any]:
         shutil.rmtree(root, ignore_errors=True)
 
 
-def _forward(warehouse: Warehouse, *, full: bool = False) -> dict[str, Any]:
-    result = warehouse.bring_forward(full=full)
+def _forward(warehouse: Warehouse) -> dict[str, Any]:
+    result = warehouse.bring_forward()
     for name, outcome in result.failures.items():
         raise SystemExit(f"{name}: {outcome.error}")
     return {

@@ -25,7 +25,7 @@ import duckdb
 from benchmarks.tpch.changes import SIGN, Workload
 from benchmarks.tpch.data import TABLES
 from benchmarks.tpch.measure import machine, versions
-from benchmarks.tpch.views import JOINED, OWNED, checksum, join
+from benchmarks.tpch.views import JOINED, NEEDED, OWNED, checksum, join
 from stillframe.algebra import Moment
 from stillframe.change.propagation import (
     Change,
@@ -50,17 +50,6 @@ EDGES = (
     ("supplier", "nation", "s_nationkey = n_nationkey"),
     ("nation", "region", "n_regionkey = r_regionkey"),
 )
-LINKS = {"o_custkey", "l_suppkey", "s_nationkey", "n_regionkey"}
-NEEDED = {
-    table: tuple(
-        dict.fromkeys(
-            name
-            for name in [*JOINED, *sorted(LINKS), *(side for e in EDGES for side in e[2].split(" = "))]
-            if OWNED[name[0]] == table
-        )
-    )
-    for table in TABLES
-}
 
 
 class Trial:

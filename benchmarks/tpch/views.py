@@ -36,6 +36,12 @@ REVENUE = {
 }
 SHOWN = {"joined": JOINED, "revenue": REVENUE}
 OWNED = {"c": "customer", "o": "orders", "l": "lineitem", "s": "supplier", "n": "nation", "r": "region"}
+KEYS = ("l_orderkey", "o_orderkey", "c_custkey", "s_suppkey", "n_nationkey", "r_regionkey")
+REFERENCES = ("o_custkey", "l_suppkey", "s_nationkey", "n_regionkey")
+NEEDED = {
+    table: tuple(dict.fromkeys(name for name in (*KEYS, *REFERENCES, *JOINED) if name[0] == letter))
+    for letter, table in OWNED.items()
+}
 
 
 def join(names: dict[str, str] | None = None) -> str:

@@ -3,7 +3,8 @@
     Δ(L ⋈ O ⋈ C) = ΔL ⋈ O ⋈ C ∪ L' ⋈ ΔO ⋈ C ∪ L' ⋈ O' ⋈ ΔC
     ΔV           = Δ(L ⋈ O ⋈ C) ⋈ S ⋈ N ⋈ R ∪ (L' ⋈ O' ⋈ C') ⋈ Δ(S ⋈ N ⋈ R)
 
-A frame reads its change files, changes the view and the six tables, and is one transaction.
+The tables keep the columns that the view needs. A frame reads its change files, changes the view and the six
+tables, and is one transaction.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from typing import Any
 import duckdb
 
 from benchmarks.tpch.changes import SIGN
-from benchmarks.tpch.data import COLUMNS, KEYS
+from benchmarks.tpch.data import KEYS
 from benchmarks.tpch.peers.base import TABLE_NAMES, Task
-from benchmarks.tpch.views import JOIN, JOINED, aggregate
+from benchmarks.tpch.views import JOIN, JOINED, NEEDED, aggregate
 
 _ON = {
     "orders": "o_orderkey = l_orderkey",
@@ -34,7 +35,8 @@ class Tree:
 
     def load(self, folder: Path) -> None:
         for table in TABLE_NAMES:
-            self.con.execute(f"CREATE TABLE {table} AS SELECT * FROM '{folder}/{table}.parquet'")
+            names = ", ".join(NEEDED[table])
+            self.con.execute(f"CREATE TABLE {table} AS SELECT {names} FROM '{folder}/{table}.parquet'")
         self.con.execute(f"CREATE TABLE joined AS {JOIN}")
         if "revenue" in self.task.views:
             self.con.execute(f"CREATE TABLE revenue AS {aggregate()}")
@@ -43,10 +45,10 @@ class Tree:
     def refresh(self, frame: dict[str, Path]) -> None:
         self.con.execute("BEGIN")
         for table in TABLE_NAMES:
-            source = (
-                f"FROM '{frame[table]}'" if table in frame else f"SELECT *, 0 AS {SIGN} FROM {table} LIMIT 0"
-            )
-            self.con.execute(f"CREATE OR REPLACE TEMP TABLE d_{table} AS {source}")
+            names = ", ".join(NEEDED[table])
+            found = f"SELECT {names}, {SIGN} FROM '{frame[table]}'" if table in frame else ""
+            none = f"SELECT *, 0 AS {SIGN} FROM {table} WHERE false"
+            self.con.execute(f"CREATE OR REPLACE TEMP TABLE d_{table} AS {found or none}")
         self._apply(frame, "region", "nation", "supplier")
         self._orders_side(frame)
         self._changes()
@@ -76,7 +78,7 @@ class Tree:
             return
         key = " AND ".join(f"t.{name} = d.{name}" for name in KEYS[table])
         self.con.execute(f"DELETE FROM {table} t USING d_{table} d WHERE d.{SIGN} < 0 AND {key}")
-        names = ", ".join(COLUMNS[table])
+        names = ", ".join(NEEDED[table])
         self.con.execute(f"INSERT INTO {table} SELECT {names} FROM d_{table} WHERE {SIGN} > 0")
 
     def _orders_side(self, frame: dict[str, Path]) -> None:
@@ -84,8 +86,8 @@ class Tree:
         first = f"d_lineitem JOIN orders ON {_ON['orders']} JOIN customer ON {_ON['customer']}"
         self.con.execute(f"CREATE OR REPLACE TEMP TABLE d_loc AS SELECT * FROM {first}")
         self._change(frame, "lineitem")
-        lines = ", ".join(COLUMNS["lineitem"])
-        orders, customers = ", ".join(COLUMNS["orders"]), ", ".join(COLUMNS["customer"])
+        lines = ", ".join(NEEDED["lineitem"])
+        orders, customers = ", ".join(NEEDED["orders"]), ", ".join(NEEDED["customer"])
         second = f"d_orders JOIN lineitem ON {_ON['orders']} JOIN customer ON {_ON['customer']}"
         self.con.execute(
             f"INSERT INTO d_loc BY NAME SELECT {lines}, {orders}, {customers}, {SIGN} FROM {second}"
