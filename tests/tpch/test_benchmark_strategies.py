@@ -17,7 +17,7 @@ __all__ = ["tables"]
 
 
 @pytest.mark.engine
-@pytest.mark.parametrize("percent", [2, 10])
+@pytest.mark.parametrize("percent", [10, pytest.param(2, marks=pytest.mark.long)])
 def test_each_strategy_reads_what_its_expression_says_and_is_exact(
     engine: Engine, tmp_path: Path, percent: float
 ) -> None:
