@@ -23,10 +23,12 @@ PHASES = (
     ("read states", "stillframe.runtime.reads", "Reads.state"),
     ("look up rows", "stillframe.runtime.reads", "Reads.looked_up"),
     ("pass changes on", WORK, "pass_on"),
-    ("make the query", "stillframe.runtime.compiling", "Compiler.query"),
-    ("make the query", "stillframe.runtime.compiling", "Compiler.keywise"),
-    ("engine: compute and write", WORK, "write_query"),
-    ("engine: touched keys", "stillframe.engine.stage", "write_query"),
+    ("make the plan", "stillframe.runtime.compiling", "Compiler.change"),
+    ("make the plan", "stillframe.runtime.compiling", "Compiler.keywise"),
+    ("touched keys", "stillframe.runtime.computing", "Computing.net"),
+    ("touched keys", "stillframe.runtime.computing", "Computing.keys"),
+    ("compute and write", "stillframe.runtime.computing", "Computing.write"),
+    ("recompute", WORK, "write_query"),
     ("collect files", "stillframe.lake.delta", "Lake.collect"),
     ("count the rows that came", WORK, "Work._advanced"),
     ("publish the frame", "stillframe.lake.delta", "Lake.publish"),
@@ -35,6 +37,16 @@ PHASES = (
     ("acknowledge", "stillframe.runtime.session", "Session.acknowledge"),
     ("discard staging", "stillframe.lake.delta", "Lake.discard"),
 )
+
+
+def functions() -> Iterator[tuple[str, Any, str]]:
+    """Each phase's name, and whose attribute its function is."""
+    for name, module, path in PHASES:
+        owner: Any = importlib.import_module(module)
+        *outer, attribute = path.split(".")
+        for part in outer:
+            owner = getattr(owner, part)
+        yield name, owner, attribute
 
 
 class Phases:
@@ -65,11 +77,7 @@ class Phases:
         return taken
 
     def watch(self) -> None:
-        for name, module, path in PHASES:
-            owner: Any = importlib.import_module(module)
-            *outer, attribute = path.split(".")
-            for part in outer:
-                owner = getattr(owner, part)
+        for name, owner, attribute in functions():
             setattr(owner, attribute, self._watched(name, getattr(owner, attribute)))
 
     def _watched(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:

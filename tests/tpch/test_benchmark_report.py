@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+from benchmarks.tpch.phases import Phases, functions
 from benchmarks.tpch.report import report
 
 MACHINE = {"processor": "a", "cores": 2, "memory_bytes": 2**30, "python": "3.11", "load_average": [0.5, 1, 1]}
@@ -68,3 +69,17 @@ def test_growth_is_told_from_one_size_to_the_next(tmp_path: Path) -> None:
         one("stillframe on sail", taken, engine="sail", size=size) for size, taken in ((1, 2.0), (2, 2.5))
     ]
     assert "| 2 | 2.5 | 1.25 |" in kept(tmp_path, "growth", *found)
+
+
+def test_the_functions_that_are_timed_are_there() -> None:
+    for name, owner, attribute in functions():
+        assert callable(getattr(owner, attribute)), name
+
+
+def test_a_phase_has_its_own_time_and_not_that_of_those_within() -> None:
+    phases = Phases()
+    with phases.phase("outer"), phases.phase("inner"):
+        sum(range(2_000_000))
+    taken = phases.take()
+    assert taken["outer"] < taken["inner"]
+    assert phases.take() == {}
