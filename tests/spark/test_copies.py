@@ -15,11 +15,14 @@ from stillframe.sources.sqlite.source import SqliteSource
 pytestmark = pytest.mark.engine
 
 ORDERS = "CREATE TABLE orders (id INTEGER PRIMARY KEY, who INTEGER, amount INTEGER, note TEXT);"
+TOWNS = "CREATE TABLE towns (name TEXT);"
 PEOPLE = "CREATE TABLE people (id INTEGER PRIMARY KEY, town TEXT, name TEXT);"
 VIEWS = {
     "joined": "SELECT o.id, p.name, o.amount FROM a.orders o JOIN b.people p ON p.id = o.who",
     "by_town": "SELECT p.town, count(*) AS n, sum(o.amount) AS s, max(o.amount) AS m"
     " FROM a.orders o JOIN b.people p ON p.id = o.who GROUP BY p.town",
+    "how_many": "SELECT count(*) AS n FROM b.towns",
+    "anything": "SELECT o.id FROM a.orders o WHERE EXISTS (SELECT 1 FROM b.towns)",
     "first": "SELECT id, who FROM a.orders"
     " QUALIFY row_number() OVER (PARTITION BY who ORDER BY amount, id) = 1",
     "alone": "SELECT id, name FROM b.people p WHERE NOT EXISTS (SELECT 1 FROM a.orders o WHERE o.who = p.id)",
@@ -35,7 +38,9 @@ def text(views: dict[str, str]) -> str:
 @pytest.fixture
 def copied(shop: Shop) -> Shop:
     shop.source("a", ORDERS + "INSERT INTO orders VALUES (1, 1, 5, 'x'), (2, 1, 3, 'y'), (3, 2, 4, 'z');")
-    shop.source("b", PEOPLE + "INSERT INTO people VALUES (1, 'r', 'ann'), (2, 's', 'bob'), (3, 's', 'cy');")
+    shop.source(
+        "b", TOWNS + PEOPLE + "INSERT INTO people VALUES (1, 'r', 'ann'), (2, 's', 'bob'), (3, 's', 'cy');"
+    )
     shop.configure(extra="copies: all\n")
     shop.views(text(VIEWS))
     return shop
@@ -49,6 +54,7 @@ def change(shop: Shop, random: Random) -> None:
             "b", f"INSERT OR REPLACE INTO people VALUES ({who}, '{random.choice('rst')}', 'p{amount}')"
         )
         shop.write("a", f"DELETE FROM orders WHERE id = {random.randrange(1, 9)}")
+        shop.write("b", random.choice(["INSERT INTO towns VALUES ('x')", "DELETE FROM towns"]))
         shop.write("b", f"DELETE FROM people WHERE id = {random.randrange(1, 6)}")
 
 
@@ -76,12 +82,12 @@ def test_sources_are_asked_for_changes_only(copied: Shop, monkeypatch: pytest.Mo
     with copied.open() as warehouse:
         warehouse.refresh()
         assert copies_in(warehouse) == {"copy~a.orders", "copy~b.people"}
-        assert sorted(map(str, asked)) == ["orders", "people"], "each was read once, for all views"
+        assert sorted(map(str, asked)) == ["orders", "people", "towns"], "each was read once, for all views"
         for _ in range(4):
             asked.clear()
             change(copied, random)
             result = warehouse.maintain()
-            assert not asked
+            assert set(asked) <= {"towns"}, "of which no column is read, and no copy kept"
             assert {outcome.mode for outcome in result.outcomes.values()} <= {"incremental", "unchanged"}
             assert_right(warehouse)
         assert set(warehouse.status()["views"]) == set(VIEWS), "copies are shown to nobody"
@@ -122,6 +128,41 @@ def test_one_view_goes_on_while_others_are_held(copied: Shop) -> None:
         change(copied, random)
         result = warehouse.maintain()
         assert {outcome.mode for outcome in result.outcomes.values()} <= {"incremental", "unchanged"}
+        assert_right(warehouse)
+
+
+def test_zero_has_two_spellings(copied: Shop) -> None:
+    copied.source("c", "CREATE TABLE m (id INTEGER PRIMARY KEY, x REAL); INSERT INTO m VALUES (1, 1.5);")
+    copied.source(
+        "d", "CREATE TABLE p (id INTEGER PRIMARY KEY, x REAL); INSERT INTO p VALUES (1, 0.0), (2, 1.5);"
+    )
+    copied.configure(extra="copies: all\n")
+    copied.views(text({"met": "SELECT m.id, p.id AS p FROM c.m m JOIN d.p p ON p.x = m.x"}))
+    with copied.open() as warehouse:
+        warehouse.refresh()
+        copied.write("c", "INSERT INTO m VALUES (2, -0.0)")
+        warehouse.refresh()
+        assert sorted(map(tuple, (row.values() for row in warehouse.arrow("met").to_pylist()))) == [
+            (1, 2),
+            (2, 1),
+        ]
+
+
+def test_a_full_refresh_reads_the_source(copied: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    with copied.open() as warehouse:
+        warehouse.refresh()
+        asked: list[object] = []
+        state = SqliteSource.state
+
+        def counted(self: SqliteSource, *args: object, **named: object) -> object:
+            asked.append(args[0])
+            return state(self, *args, **named)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(SqliteSource, "state", counted)
+        warehouse.refresh("joined", full=True)
+        assert sorted(map(str, asked)) == ["orders", "people"]
+        change(copied, Random(4))
+        warehouse.refresh()
         assert_right(warehouse)
 
 

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
-from tpch_tables import generated
-
-sys.path.insert(0, str(Path(__file__).parents[2]))
-
 from benchmarks.tpch import data
+from tpch_tables import generated
 
 SCALE = 0.002
 

@@ -201,10 +201,14 @@ class Binder:
         found: list[Keys] = []
         for link in links(join, place, set(bound)):
             values = self._seen(bound[link.known].columns[link.known_column])
+            column = scan.schema[link.column]
             if values is None:
                 continue
-            if scan.relation in self.upstream or self.reads.pushable(scan.relation, link.column):
-                column = scan.schema[link.column]
+            if scan.relation in self.upstream:
+                found_here = column.type.name != "DOUBLE"  # zero has two spellings there
+            else:
+                found_here = self.reads.pushable(scan.relation, link.column)
+            if found_here:
                 found.append(Keys(column.name, keys_as(values, column.type)))
         return min(found, key=lambda keys: len(keys.values), default=None)
 

@@ -16,10 +16,9 @@ from stillframe.algebra.plan import map_scans
 from stillframe.change import columns_read, merged
 from stillframe.errors import ProjectError
 from stillframe.runtime.choosing import TOP
-from stillframe.runtime.definitions import Definitions, View
+from stillframe.runtime.definitions import COPIES, Definitions, View
 from stillframe.sql import ViewText
 
-COPIES = "~copies"  # owns them all
 ALL, NONE = "all", "none"
 
 
@@ -57,6 +56,9 @@ def with_copies(definitions: Definitions, copies: Copies) -> Definitions:
     if not wanted:
         return definitions
     columns = merged(columns_read(view.plan) for view in reading)
+    wanted = frozenset(
+        name for name in wanted if columns[name]
+    )  # of some, only how many rows there are is read
     schemas = {scan.relation: scan.schema for view in reading for scan in scans(view.plan)}
     made = {name: _copy(name, schemas[name], columns[name]) for name in sorted(wanted)}
     kept: dict[str, View] = {view.name: view for view in made.values()}

@@ -24,6 +24,8 @@ from stillframe.sql import (
     sources_named,
 )
 
+COPIES = "~copies"  # owns the copies of relations
+
 
 @dataclass(frozen=True)
 class View:
@@ -119,9 +121,11 @@ class Definitions:
         return tuple(name for name in self.views if name in wanted)
 
     def with_parts(self, names: Iterable[str]) -> frozenset[str]:
-        """The named views, and what they were split into."""
+        """The named views, what they were split into, and the copies that these read."""
         wanted = frozenset(names)
-        return wanted | {name for name, view in self.views.items() if view.owner in wanted}
+        wanted |= {name for name, view in self.views.items() if view.owner in wanted}
+        read = {name for view in self.views.values() if view.name in wanted for name in view.upstream}
+        return wanted | {name for name in read if self.views[name].owner == COPIES}
 
     def base_relations(self, name: str) -> tuple[str, ...]:
         """The sources' relations a view reads, itself or through the views it reads."""

@@ -42,8 +42,7 @@ from stillframe.runtime.compiling import Compiler
 from stillframe.runtime.computing import Computing
 from stillframe.runtime.conduct import NotQuiet
 from stillframe.runtime.config import DRIVER
-from stillframe.runtime.copies import COPIES
-from stillframe.runtime.definitions import View
+from stillframe.runtime.definitions import COPIES, View
 from stillframe.runtime.fixing import Fixing, Means, positions_of
 from stillframe.runtime.loading import Loaded
 from stillframe.runtime.ordering import Ordering
