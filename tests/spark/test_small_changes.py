@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 
 from shops import Shop
-from stillframe.algebra import Column, Filter, Literal, Output, Plan, Project, Ref, Scan, Schema, call
+from stillframe.algebra import Column, Filter, Literal, Output, Plan, Project, Ref, Scan, Schema, call, cast
+from stillframe.algebra.functions import FUNCTIONS
 from stillframe.algebra.types import BIGINT, DOUBLE, STRING
 from stillframe.engine import Engine
 from stillframe.runtime import Warehouse
@@ -88,6 +90,19 @@ def test_the_engine_is_asked(filled: Shop, views: dict[str, str], small: str) ->
         assert all(found.ok for found in warehouse.verify_all().values())
 
 
+def test_an_engine_may_know_more_characters(filled: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    query = (
+        "SELECT o.id, p.town FROM a.orders o JOIN a.people p ON p.id = o.who WHERE upper(o.note) <> o.note"
+    )
+    define(filled, {"lower_case": query}, "driver")
+    monkeypatch.setitem(FUNCTIONS, "upper", replace(FUNCTIONS["upper"], evaluate=lambda text: text))
+    with filled.open() as warehouse:
+        warehouse.refresh()
+        filled.write("a", CHANGES[0])
+        assert {o.mode for o in warehouse.maintain().outcomes.values()} == {"incremental"}
+        assert all(found.ok for found in warehouse.verify_all().values())
+
+
 def scan(*types: object) -> Scan:
     return Scan("s.t", Schema(tuple(Column(f"c{i}", type_) for i, type_ in enumerate(types))))  # type: ignore[arg-type]
 
@@ -101,6 +116,10 @@ PLANS: dict[str, tuple[Plan, bool]] = {
     "text passed on": (Filter(TEXTS, call("=", Ref(0, STRING), Literal("a", STRING))), True),
     "text changed": (Project(TEXTS, (Output("x", call("upper", Ref(0, STRING))),)), False),
     "a float": (FLOATS, False),
+    "a float on the way": (
+        Filter(NUMBERS, call(">", call("sign", cast(Ref(0, BIGINT), DOUBLE)), Literal(0.5, DOUBLE))),
+        False,
+    ),
 }
 
 

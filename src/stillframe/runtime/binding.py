@@ -38,6 +38,7 @@ from stillframe.algebra.signatures import EvaluationError
 from stillframe.change import join_order, links
 from stillframe.engine import Staged, Tables
 from stillframe.lake.frame import ViewState
+from stillframe.runtime.evaluating import is_exact_scalar
 from stillframe.runtime.holding import bag_of
 from stillframe.runtime.reads import KEY_LIMIT, Reads, Upstream
 from stillframe.sources.base import Keys, Position
@@ -176,13 +177,16 @@ class Binder:
 
     @staticmethod
     def _under(bound: Bound, join: Join, place: int) -> Bound:
-        """An input, of whose rows only those matter that meet the join's conditions over it alone."""
+        """An input, of whose rows only those matter that meet the join's conditions over it alone. Where the
+        engine could judge otherwise than the driver, all of them matter."""
         offset = join.offsets[place]
         own = range(offset, offset + len(join.inputs[place].schema))
         conditions = tuple(
             shift(condition, -offset)
             for condition in join.conditions
-            if refs(condition) and all(position in own for position in refs(condition))
+            if refs(condition)
+            and all(position in own for position in refs(condition))
+            and is_exact_scalar(condition)
         )
         if not conditions:
             return bound
