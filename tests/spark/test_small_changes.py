@@ -9,7 +9,21 @@ from dataclasses import replace
 import pytest
 
 from shops import Shop
-from stillframe.algebra import Column, Filter, Literal, Output, Plan, Project, Ref, Scan, Schema, call, cast
+from stillframe.algebra import (
+    Column,
+    Filter,
+    Join,
+    Literal,
+    Output,
+    Plan,
+    Project,
+    Ref,
+    Scalar,
+    Scan,
+    Schema,
+    call,
+    cast,
+)
 from stillframe.algebra.functions import FUNCTIONS
 from stillframe.algebra.types import BIGINT, DOUBLE, STRING
 from stillframe.engine import Engine
@@ -132,3 +146,18 @@ def test_what_is_the_same_on_every_engine(name: str) -> None:
 def test_what_is_quick() -> None:
     assert is_quick(NUMBERS, {"s.t": MOST_ROWS})
     assert not is_quick(NUMBERS, {"s.t": MOST_ROWS + 1})
+
+
+def pairs(*conditions: Scalar) -> Join:
+    return Join((NUMBERS, replace(NUMBERS, relation="s.u")), conditions)
+
+
+def test_what_is_compared() -> None:
+    rows = {"s.t": 200, "s.u": 200}
+    equal, less = (call(name, Ref(0, BIGINT), Ref(3, BIGINT)) for name in ("=", "<"))
+    alone = call("=", Ref(0, BIGINT), Ref(1, BIGINT))
+    assert is_quick(pairs(equal, less), rows)
+    assert not is_quick(pairs(less), rows), "all with all"
+    assert not is_quick(pairs(alone), rows), "two columns of one input link nothing"
+    assert is_quick(pairs(less), {"s.t": 1, "s.u": 200})
+    assert not is_quick(pairs(), {"s.t": 1, "s.u": 1}), "without conditions"

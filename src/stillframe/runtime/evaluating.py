@@ -8,7 +8,7 @@ digit, a locale or a table of characters is left to the engine; so is what fails
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from stillframe.algebra import (
     Aggregate,
@@ -18,6 +18,7 @@ from stillframe.algebra import (
     Join,
     Plan,
     Project,
+    Ref,
     Scalar,
     Semi,
     Times,
@@ -28,7 +29,7 @@ from stillframe.algebra.plan import walk
 from stillframe.algebra.scalar import walk as scalars_in
 
 MOST_ROWS = 2_000  # of all that a plan reads
-MOST_PAIRS = 20_000  # that a semi-join compares
+MOST_PAIRS = 20_000  # that a join compares
 EXACT = {
     *("+", "-", "*", "%", "=", "<>", "<", "<=", ">", ">=", "<=>", "and", "or", "not", "isnull", "isnotnull"),
     *("coalesce", "greatest", "least", "abs", "negative", "only", "length"),
@@ -85,14 +86,39 @@ def _scalars(node: Plan) -> Iterator[Scalar]:
 
 
 def is_quick(plan: Plan, rows: dict[str, int]) -> bool:
-    """Whether little enough is read; `rows` says how much of each scan."""
-    if sum(rows[scan.relation] for scan in scans(plan)) > MOST_ROWS:
+    """Whether little enough is read, and compared; `rows` says how much of each scan."""
+
+    def read(part: Plan) -> int:
+        return sum(rows[scan.relation] for scan in scans(part))
+
+    if read(plan) > MOST_ROWS:
         return False
     for node in walk(plan):
-        if isinstance(node, Semi):
-            here, there = (
-                sum(rows[scan.relation] for scan in scans(part)) for part in (node.left, node.right)
-            )
-            if here * there > MOST_PAIRS:
-                return False
-    return not any(isinstance(node, Join) and not node.conditions for node in walk(plan))
+        if isinstance(node, Semi) and read(node.left) * read(node.right) > MOST_PAIRS:
+            return False
+        if isinstance(node, Join) and (not node.conditions or _pairs(node, read) > MOST_PAIRS):
+            return False
+    return True
+
+
+def _pairs(join: Join, read: Callable[[Plan], int]) -> int:
+    """About how many rows a join makes on its way. Inputs are joined in the order written, and only columns
+    that are said to be equal spare comparing all with all."""
+    linked = {
+        max(join.input_of(a), join.input_of(b))
+        for condition in join.conditions
+        for a, b in _equated(condition)
+        if join.input_of(a) != join.input_of(b)
+    }
+    made, most = 1, 1
+    for place, part in enumerate(join.inputs):
+        here = read(part)
+        made = max(made, here) if place in linked else made * here
+        most = max(most, made)
+    return most
+
+
+def _equated(condition: Scalar) -> Iterator[tuple[int, int]]:
+    match condition:
+        case Call("=", (Ref(a), Ref(b))):
+            yield a, b
