@@ -28,7 +28,6 @@ class Tables:
 
     Methods return SQL for a FROM clause: a parenthesised query with every column of the relation under
     its internal name (columns that were not read are NULL; nobody looks at them) and the signed count.
-    `small` tells whether all that was asked for fits one task.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -36,17 +35,10 @@ class Tables:
         self._prefix = f"sf_{get_ident():x}"
         self._names: dict[tuple[Path, ...], str] = {}
         self._count = 0
-        self.small = True
-
-    @property
-    def one_task(self) -> bool:
-        """Small work is faster in one task than in the stages a join and a grouping would otherwise take."""
-        return self.small and self._engine.kind == "spark"
 
     def staged(self, staged: Staged, schema: Schema, *, sign: int = 1) -> str:
         if not staged.files:
             return _nothing(schema)
-        self.small = self.small and staged.small
         name = self._register(staged.files, staged_struct(staged.types))
         place = {position: i for i, position in enumerate(staged.positions)}
         columns = [
@@ -60,7 +52,6 @@ class Tables:
         """A view's own files: plain rows count one each, change files carry their counts."""
         if not files:
             return _nothing(schema)
-        self.small = False
         name = self._register(tuple(files), view_struct(schema, count=signed))
         columns = [f"{identifier(c.name)} AS {internal_name(i)}" for i, c in enumerate(schema)]
         count = _signed(sign) if signed else f"CAST({sign} AS BIGINT)"

@@ -56,9 +56,8 @@ def with_copies(definitions: Definitions, copies: Copies) -> Definitions:
     if not wanted:
         return definitions
     columns = merged(columns_read(view.plan) for view in reading)
-    wanted = frozenset(
-        name for name in wanted if columns[name]
-    )  # of some, only how many rows there are is read
+    # Of some, no column is read: how many rows they have is asked of their sources.
+    wanted = frozenset(name for name in wanted if columns[name])
     schemas = {scan.relation: scan.schema for view in reading for scan in scans(view.plan)}
     made = {name: _copy(name, schemas[name], columns[name]) for name in sorted(wanted)}
     kept: dict[str, View] = {view.name: view for view in made.values()}
