@@ -118,6 +118,20 @@ def test_a_copy_that_nobody_reads_is_gone(copied: Shop) -> None:
         assert_right(warehouse)
 
 
+def test_a_copy_waits_only_for_views_that_were_shown(copied: Shop) -> None:
+    copied.views(text({"orders_only": "SELECT id, amount FROM a.orders"}), "views.sql")
+    copied.views(text({"people_only": "SELECT id, name FROM b.people"}), "people.sql")
+    with copied.open() as warehouse:
+        warehouse.refresh()
+        copied.views(text({"people_only": "SELECT id, nothing FROM b.people"}), "people.sql")
+        warehouse.refresh()
+        assert copies_in(warehouse) == {"copy~a.orders", "copy~b.people"}
+        warehouse.drop("people_only")
+        copied.views(text({"never": "SELECT nothing FROM b.people"}), "never.sql")
+        warehouse.refresh()
+        assert copies_in(warehouse) == {"copy~a.orders"}
+
+
 def test_one_view_goes_on_while_others_are_held(copied: Shop) -> None:
     random = Random(5)
     with copied.open() as warehouse:

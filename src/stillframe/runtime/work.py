@@ -195,9 +195,10 @@ class Work:
         return states
 
     def _is_left(self, name: str, former: ViewState) -> bool:
-        """Whether it is a copy that no view reads any more."""
-        known = self.means.definitions
-        return former.owner == COPIES and name not in known.views and not known.refused
+        """Whether it is a copy that no view reads any more. A view that is shown and refused by now may read
+        it again."""
+        known, shown = self.means.definitions, self.previous.views if self.previous else {}
+        return former.owner == COPIES and name not in known.views and shown.keys().isdisjoint(known.refused)
 
     def _maintain(self, view: View) -> None:
         started, read = time.perf_counter(), self._rows_read
