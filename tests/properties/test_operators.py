@@ -247,6 +247,7 @@ def by_duckdb(shop: Shop, texts: dict[str, str]) -> dict[str, Counter[tuple[Any,
     return found
 
 
+@pytest.mark.slow_on_spark
 def test_every_frame_is_what_the_texts_say(
     make_shop: Callable[[str], Shop], engine_name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -132,6 +132,7 @@ def test_a_copy_waits_only_for_views_that_were_shown(copied: Shop) -> None:
         assert copies_in(warehouse) == {"copy~a.orders"}
 
 
+@pytest.mark.slow_on_spark
 def test_one_view_goes_on_while_others_are_held(copied: Shop) -> None:
     random = Random(5)
     with copied.open() as warehouse:
@@ -180,6 +181,7 @@ def test_a_full_refresh_reads_the_source(copied: Shop, monkeypatch: pytest.Monke
         assert_right(warehouse)
 
 
+@pytest.mark.slow_on_spark
 def test_only_some_relations(copied: Shop) -> None:
     copied.configure(extra="copies: [A.Orders]\n")
     with copied.open() as warehouse:
