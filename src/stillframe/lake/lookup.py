@@ -42,7 +42,8 @@ def look_up(
     and their counts, under staged names. None where they are too many, or too much would have to be read."""
     name = view.schema[column].name
     parts = [*((root / f.path, False) for f in view.base), *((root / f.path, True) for f in view.changes)]
-    found = [(path, signed, _may_have(path, name, values)) for path, signed in parts]
+    looked_for = sorted(values.to_pylist())
+    found = [(path, signed, _may_have(path, name, looked_for)) for path, signed in parts]
     if sum(groups(path)[i].rows for path, _, chosen in found for i in chosen) > MOST_READ:
         return None
     wanted = staged_schema([view.schema[i].type for i in positions])
@@ -98,9 +99,8 @@ def groups(path: Path) -> tuple[Group, ...]:
     return tuple(found)
 
 
-def _may_have(path: Path, name: str, values: pa.Array) -> list[int]:
-    """The row groups in which one of the values may be."""
-    looked_for = sorted(value for value in values.to_pylist() if value is not None)
+def _may_have(path: Path, name: str, looked_for: Sequence[Any]) -> list[int]:
+    """The row groups in which one of the values, in order, may be."""
 
     def may_have(group: Group) -> bool:
         if name not in group.bounds:
