@@ -258,7 +258,7 @@ class Warehouse:
                 failed=self._loads.failed,
                 if_new=beside,
             )
-        self._loads.shown({**result.outcomes, **result.parts}, self.definitions(), self._newest())
+        self._loads.shown({**result.outcomes, **result.parts}, session.definitions, self._newest())
         self._watch.tried()
         return result
 
