@@ -220,9 +220,10 @@ def _term(
 
 
 def _link(view: View, fetch: Fetch, sources: Mapping[str, Source]) -> Link | None:
-    """The equality a read is restricted by."""
+    """The equality a read is restricted by. In the lake, rows are looked up by any but floats."""
     if fetch.scan.relation in view.upstream:
-        return None
+        found = (link for link in fetch.links if fetch.scan.schema[link.column].type.name != "DOUBLE")
+        return next(found, None)
     source, table = fetch.scan.relation.split(".", 1)
     for link in fetch.links:
         if sources[source].pushable(table, fetch.scan.schema[link.column].name):
