@@ -158,6 +158,8 @@ def plan_tree(found: Mapping[str, Any]) -> Tree:
             branch.add(Text(f"reads {read['relation']} {read['at']} the change, from {read['from']}: {how}"))
     for propagation in found["propagation"] if found["mode"] != "full" else ():
         _add_propagation(root, propagation)
+    if found["propagation"]:
+        root.add(Text(f"prices: {found['prices']['text']}", style="dim"))
     queries = root.add(Text("queries sent to sources"))
     for query in found["queries"]:
         queries.add(Text(_query_text(query)))

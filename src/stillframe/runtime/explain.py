@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from stillframe.algebra import Aggregate, Join, Moment, Plan, Ref, Scan, Semi, Window, relations, scans
@@ -33,6 +34,7 @@ from stillframe.runtime.checking import operators
 from stillframe.runtime.choosing import live_protocol, live_view
 from stillframe.runtime.definitions import Definitions, View
 from stillframe.runtime.ordering import UNKNOWN_ROWS, priced, sized
+from stillframe.runtime.prices import origin
 from stillframe.runtime.reads import KEY_LIMIT
 from stillframe.runtime.routes import routes
 from stillframe.runtime.status import transactions_behind
@@ -62,6 +64,7 @@ def explain(
     sources: Mapping[str, Source],
     engine: str = "spark",
     family: Family = Family.TREE,
+    warehouse: Path | None = None,
 ) -> dict[str, Any]:
     """The terms are those of all relations: a refresh leaves out the terms whose change is empty. Of a join,
     `propagation` says in which order changes are propagated, by the changes that wait."""
@@ -80,7 +83,8 @@ def explain(
         "mode": taken,
         "next": _next(view, situation),
         "expression": str(family),
-        "propagation": _propagation(view, situation, engine, family),
+        "propagation": _propagation(view, situation, engine, family, warehouse),
+        "prices": origin(engine, warehouse),
         "key": [view.schema[i].name for i in sorted(min(view.schema.keys, key=sorted, default=frozenset()))],
         "tree": plan["tree"],
         "queries": plan["queries"],
@@ -94,7 +98,9 @@ def explain(
     }
 
 
-def _propagation(view: View, situation: Situation, engine: str, family: Family) -> list[dict[str, Any]]:
+def _propagation(
+    view: View, situation: Situation, engine: str, family: Family, warehouse: Path | None
+) -> list[dict[str, Any]]:
     """One for each join: the expression, how often each input is read, and what the others would cost."""
     changes = situation.assumed()
     changed = frozenset(changes)
@@ -109,7 +115,7 @@ def _propagation(view: View, situation: Situation, engine: str, family: Family) 
                     lambda name: changes.get(name, 0),
                     changed,
                 )
-                found.append(choose(graph, priced(graph, engine), family).to_json())
+                found.append(choose(graph, priced(graph, engine, warehouse), family).to_json())
     return found
 
 

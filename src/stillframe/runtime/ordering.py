@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from stillframe.algebra import Join, Plan, relations
 from stillframe.change.propagation import (
-    Calibration,
     JoinGraph,
     Size,
     Spark,
@@ -18,40 +18,14 @@ from stillframe.change.propagation import (
     join_graph,
 )
 from stillframe.runtime.binding import Binder
+from stillframe.runtime.prices import prices
 
 COLUMN_BYTES = 12  # of a row as it is read
 UNKNOWN_ROWS = 100_000  # of a relation that only its source has: it is asked for few of them by key
 
-PRICES = {
-    "spark": Calibration(
-        engine="spark",
-        per_job=0.2,
-        per_stage=0.05,
-        per_row_made=3e-7,
-        per_byte_scanned=2e-9,
-        per_byte_broadcast=2e-8,
-        per_byte_shuffled=2e-8,
-        per_byte_written=3e-8,
-        per_file_written=0.05,
-        broadcast_limit=256 * 2**20,
-    ),
-    "sail": Calibration(
-        engine="sail",
-        per_job=0.02,
-        per_stage=0.002,
-        per_row_made=1e-7,
-        per_byte_scanned=1e-9,
-        per_byte_broadcast=2e-9,
-        per_byte_shuffled=4e-9,
-        per_byte_written=1e-8,
-        per_file_written=0.005,
-        broadcast_limit=1024 * 2**20,
-    ),
-}
 
-
-def priced(graph: JoinGraph, engine: str) -> Spark:
-    return Spark(graph, PRICES[engine], writes_blocks=False)
+def priced(graph: JoinGraph, engine: str, warehouse: Path | None = None) -> Spark:
+    return Spark(graph, prices(engine, warehouse), writes_blocks=False)
 
 
 def sized(
@@ -80,7 +54,7 @@ class Ordering:
 
     def __call__(self, join: Join, changed: frozenset[str]) -> Tree:
         graph = sized(join, self._rows, lambda name: self._change(name) if name in changed else 0, changed)
-        return best_tree(graph, priced(graph, self.engine))
+        return best_tree(graph, priced(graph, self.engine, self.binder.root))
 
     def _rows(self, relation: str) -> float:
         if relation in self.binder.upstream:

@@ -431,6 +431,7 @@ class Warehouse:
                 self.sources,
                 self.project.spark.get("engine", ENGINES[0]),
                 Family(expression),
+                self.project.warehouse,
             )
             for each in (view, *(part for part in definitions.views.values() if part.owner == name))
         ]
