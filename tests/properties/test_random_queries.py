@@ -47,7 +47,7 @@ def campaign(engine: Engine, folder: Path, seed: int, cases: int, amount: Amount
     seed = int(os.environ.get("STILLFRAME_SEED", seed))
     cases = int(os.environ.get("STILLFRAME_CASES", cases))
     print(f"seeds {seed} to {seed + cases - 1} on {engine.kind}, {amount}")
-    coverage, refused, modes = Coverage(), Counter[str](), Counter[str]()
+    coverage, refused, modes, failures = Coverage(), Counter[str](), Counter[str](), list[str]()
     for number in range(cases):
         case = random_case(seed + number, amount)
         found = QueryRunner(case, engine, folder / "case", _verified(amount), coverage).run()
@@ -56,7 +56,10 @@ def campaign(engine: Engine, folder: Path, seed: int, cases: int, amount: Amount
         for each in found.fell_back:
             print(f"recomputed, seed {case.seed}: {each[:300]}")
         if found.wrong:
-            _fail(case, found.wrong, engine, folder)
+            failures.append(_told(case, found.wrong, engine, folder))
+            print(failures[-1])
+    if failures:
+        pytest.fail("\n\n".join(failures), pytrace=False)
     queries = cases * amount.views
     print(f"{queries} queries; modes {dict(modes)}; refused {dict(refused)}")
     print(coverage.report())
@@ -72,7 +75,7 @@ def _verified(amount: Amount) -> frozenset[int]:
     return frozenset({amount.frames, *([amount.frames // 2] if amount.frames > 5 else [])})
 
 
-def _fail(case: QueryCase, wrong: list[Wrong], engine: Engine, folder: Path) -> None:
+def _told(case: QueryCase, wrong: list[Wrong], engine: Engine, folder: Path) -> str:
     first = wrong[0]
 
     def again(smaller: QueryCase) -> Exception | None:
@@ -86,8 +89,7 @@ def _fail(case: QueryCase, wrong: list[Wrong], engine: Engine, folder: Path) -> 
     small = shrunk(only(case, first.view), lambda smaller: again(smaller) is not None, SHRINK_SECONDS)
     error = again(small) or first.error
     also = ", ".join(each.view for each in wrong[1:])
-    pytest.fail(
+    return (
         f"STILLFRAME_SEED={case.seed} STILLFRAME_CASES=1: {first.view} in frame {first.frame + 1}"
-        f"{f', also {also}' if also else ''}\n{shown(small)}\n{type(error).__name__}: {error}",
-        pytrace=False,
+        f"{f', also {also}' if also else ''}\n{shown(small)}\n{type(error).__name__}: {error}"
     )

@@ -8,7 +8,7 @@ as many as there are rows of the one relation to a row of the other.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,11 +32,15 @@ from stillframe.errors import StillframeError
 from stillframe.lake.frame import ViewState
 from stillframe.runtime.checking import operators
 from stillframe.runtime.choosing import live_protocol, live_view
+from stillframe.runtime.config import SettleBound
+from stillframe.runtime.deciding import FULL, INCREMENTAL
 from stillframe.runtime.definitions import Definitions, View
-from stillframe.runtime.ordering import UNKNOWN_ROWS, priced, sized
-from stillframe.runtime.prices import origin
+from stillframe.runtime.estimating import UNKNOWN_ROWS, Estimate, Estimator, Sized, relation_size, sized
+from stillframe.runtime.evaluating import MOST_ROWS
+from stillframe.runtime.prices import origin, prices
 from stillframe.runtime.reads import KEY_LIMIT
 from stillframe.runtime.routes import routes
+from stillframe.runtime.statistics import Statistics
 from stillframe.runtime.status import transactions_behind
 from stillframe.sources.base import Source
 
@@ -51,11 +55,19 @@ class Situation:
     state: ViewState | None
     rows: Mapping[str, int | None]
     waiting: Mapping[str, int | None]
+    statistics: Statistics = field(default_factory=Statistics)
 
     def assumed(self) -> dict[str, int]:
         """Changes to reckon with: those that wait, or one row of each relation where none is known to."""
         known = {name: count for name, count in self.waiting.items() if count}
         return known or dict.fromkeys(self.rows, 1)
+
+    def size(self, view: View, name: str) -> Sized:
+        known, rows = self.statistics.of(name), self.rows.get(name)
+        change = self.assumed().get(name, 0)
+        if name in view.upstream:
+            return Sized(rows or UNKNOWN_ROWS, change, distinct=known.distinct)
+        return relation_size(known if rows is None else replace(known, rows=rows), change)
 
 
 def explain(
@@ -65,12 +77,16 @@ def explain(
     engine: str = "spark",
     family: Family = Family.TREE,
     warehouse: Path | None = None,
+    settle_rows: float = SettleBound.rows,
+    driver_rows: int = MOST_ROWS,
 ) -> dict[str, Any]:
     """The terms are those of all relations: a refresh leaves out the terms whose change is empty. Of a join,
     `propagation` says in which order changes are propagated, by the changes that wait."""
     plans = {"incremental": _incremental(view, situation, sources), "full": _full(view, situation)}
     taken = "full" if view.policy == "full" else "incremental"
     plan = plans.pop(taken)
+    estimator = Estimator(prices(engine, warehouse), settle_rows, driver_rows)
+    estimate = _estimate(view, situation, estimator)
     live = live_protocol(view.algorithm, live_view(view.plan)) if view.conducted else None
     why_not = {"full": "reads every relation whole", "incremental": "the view says refresh_policy = 'full'"}
     return {
@@ -83,39 +99,57 @@ def explain(
         "mode": taken,
         "next": _next(view, situation),
         "expression": str(family),
-        "propagation": _propagation(view, situation, engine, family, warehouse),
+        "propagation": _propagation(view, situation, estimator, family),
         "prices": origin(engine, warehouse),
         "key": [view.schema[i].name for i in sorted(min(view.schema.keys, key=sorted, default=frozenset()))],
         "tree": plan["tree"],
         "queries": plan["queries"],
-        "cost": {**_cost(plan), "pending_changes": situation.waiting, "relation_rows": situation.rows},
+        "cost": {
+            **_cost(plan),
+            **_seconds(estimate, taken),
+            "pending_changes": situation.waiting,
+            "relation_rows": situation.rows,
+        },
         "alternatives": [
-            {"mode": mode, **_cost(other), "why_not": why_not[mode]} for mode, other in plans.items()
+            {"mode": mode, **_cost(other), **_seconds(estimate, mode), "why_not": why_not[mode]}
+            for mode, other in plans.items()
         ],
+        "statistics": {name: asdict(situation.statistics.of(name)) for name in view.reads},
         "columns": _columns(view.plan),
         "keywise": _keywise(view.plan),
         "operators": operators(view),
     }
 
 
+def _estimate(view: View, situation: Situation, estimator: Estimator) -> Estimate:
+    """For the changes that wait, as former sessions have learned."""
+    rows = situation.state.rows if situation.state is not None else UNKNOWN_ROWS
+    known = situation.statistics
+    growth = known.growth.get(view.name)
+    model = estimator.estimate(view.plan, lambda name: situation.size(view, name), rows, growth)
+    return model.corrected(
+        known.factor(view.name, INCREMENTAL, model.rows_in), known.factor(view.name, FULL, model.rows_read)
+    )
+
+
+def _seconds(estimate: Estimate, mode: str) -> dict[str, float]:
+    if mode == FULL:
+        return {"seconds": round(estimate.full, 4)}
+    return {"seconds": round(estimate.incremental, 4), "settling_seconds": round(estimate.settling, 4)}
+
+
 def _propagation(
-    view: View, situation: Situation, engine: str, family: Family, warehouse: Path | None
+    view: View, situation: Situation, estimator: Estimator, family: Family
 ) -> list[dict[str, Any]]:
     """One for each join: the expression, how often each input is read, and what the others would cost."""
-    changes = situation.assumed()
-    changed = frozenset(changes)
+    changed = frozenset(situation.assumed())
     found = []
     for below in _below(view.plan):
         for branch in terms(below):
             join = body(branch)
             if isinstance(join, Join) and len(join.inputs) > 1:
-                graph = sized(
-                    join,
-                    lambda name: situation.rows.get(name) or UNKNOWN_ROWS,
-                    lambda name: changes.get(name, 0),
-                    changed,
-                )
-                found.append(choose(graph, priced(graph, engine, warehouse), family).to_json())
+                graph = sized(join, lambda name: situation.size(view, name), changed)
+                found.append(choose(graph, estimator.model(graph), family).to_json())
     return found
 
 
@@ -304,7 +338,11 @@ def _named(scan: Scan) -> str:
 
 
 def survey(
-    view: View, definitions: Definitions, views: Mapping[str, ViewState], sources: Mapping[str, Source]
+    view: View,
+    definitions: Definitions,
+    views: Mapping[str, ViewState],
+    sources: Mapping[str, Source],
+    statistics: Statistics,
 ) -> Situation:
     """Asks the sources; `views` are those of the newest frame."""
     state = views.get(view.name)
@@ -318,7 +356,7 @@ def survey(
         else:
             rows[name] = _rows(name, sources)
             waiting[name] = _waiting(name, state, sources)
-    return Situation(state, rows, waiting)
+    return Situation(state, rows, waiting, statistics)
 
 
 def _rows(relation: str, sources: Mapping[str, Source]) -> int | None:

@@ -13,15 +13,18 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from stillframe.change.propagation import Tree
 from stillframe.engine import Engine
 from stillframe.errors import GAPS, RELOADS, CaptureGap, StillframeError
 from stillframe.lake.frame import Frame, ViewState
 from stillframe.lake.storage import Storage
 from stillframe.runtime.begun import Begun
 from stillframe.runtime.conducting import PATIENCE_SECONDS, Conducting
+from stillframe.runtime.config import SettleBound
 from stillframe.runtime.definitions import Definitions, View, by_source
 from stillframe.runtime.metrics import Metrics
 from stillframe.runtime.outcome import Observer, Step, unobserved
+from stillframe.runtime.statistics import Statistics
 from stillframe.runtime.touched import touched_rows
 from stillframe.runtime.whole import Interval, left_out, shown_in_part
 from stillframe.sources.base import Position, Source
@@ -44,6 +47,9 @@ class Means:
     patience: float = PATIENCE_SECONDS
     kind: str = "spark"  # of engine
     small_changes: str = "driver"  # who computes them
+    settle_rows: float = SettleBound.rows
+    trees: dict[tuple[object, ...], Tree] = field(default_factory=dict)  # of joins, for sizes met before
+    statistics: Statistics = field(default_factory=Statistics)  # what former sessions have learned
 
 
 class Fixing:

@@ -3,46 +3,13 @@ and the prices of the engine that computes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
-from stillframe.algebra import Join, Plan, relations
-from stillframe.change.propagation import (
-    JoinGraph,
-    Size,
-    Spark,
-    Statistics,
-    Tree,
-    best_tree,
-    join_graph,
-)
+from stillframe.algebra import Join
+from stillframe.change.propagation import Tree
 from stillframe.runtime.binding import Binder
-from stillframe.runtime.prices import prices
-
-COLUMN_BYTES = 12  # of a row as it is read
-UNKNOWN_ROWS = 100_000  # of a relation that only its source has: it is asked for few of them by key
-
-
-def priced(graph: JoinGraph, engine: str, warehouse: Path | None = None) -> Spark:
-    return Spark(graph, prices(engine, warehouse), writes_blocks=False)
-
-
-def sized(
-    join: Join,
-    rows: Callable[[str], float],
-    changes: Callable[[str], float],
-    changed: frozenset[str],
-) -> JoinGraph:
-    """The join with what is known of its inputs: the rows of a relation or view, and how many changed. As
-    many are taken to leave as to come."""
-
-    def size(plan: Plan) -> Size:
-        here, change = sum(map(rows, relations(plan))), sum(map(changes, relations(plan)))
-        leaving = min(change / 2, here)
-        return Size(here, change - leaving, leaving, COLUMN_BYTES * max(1, len(plan.schema)))
-
-    return join_graph(join, [Statistics(size(plan)) for plan in join.inputs], changed)
+from stillframe.runtime.estimating import Estimator, Sized, relation_size, sized
+from stillframe.runtime.statistics import Statistics
 
 
 @dataclass(frozen=True)
@@ -50,19 +17,18 @@ class Ordering:
     """Of one view in one session: `binder` knows what is read."""
 
     binder: Binder
-    engine: str
+    estimator: Estimator
+    statistics: Statistics
 
     def __call__(self, join: Join, changed: frozenset[str]) -> Tree:
-        graph = sized(join, self._rows, lambda name: self._change(name) if name in changed else 0, changed)
-        return best_tree(graph, priced(graph, self.engine, self.binder.root))
+        return self.estimator.tree(join, sized(join, self._size, changed))
 
-    def _rows(self, relation: str) -> float:
-        if relation in self.binder.upstream:
-            return max(self.binder.upstream[relation].before.rows, 0)
-        return UNKNOWN_ROWS
-
-    def _change(self, relation: str) -> float:
-        if relation in self.binder.upstream:
-            change = self.binder.upstream[relation].change
-            return self.binder.upstream[relation].after.rows if change is None else change.rows
-        return self.binder.change_rows(relation)
+    def _size(self, name: str) -> Sized:
+        if name not in self.binder.upstream:
+            return relation_size(self.statistics.of(name), self.binder.change_rows(name))
+        view = self.binder.upstream[name]
+        if view.change is None:
+            change = view.after.rows if view.changed else 0
+        else:
+            change = view.change.rows
+        return Sized(max(view.before.rows, 0), change, distinct=self.statistics.of(name).distinct)

@@ -56,7 +56,8 @@ class Outcome:
     asked: int = 0
     rows_read: int = 0
     compensated: int = 0  # answers that had seen more than was reported when their question was sent
-    detail: str | None = None  # where a change could not be computed: what the engine said
+    detail: str | None = None  # why it was recomputed: what the engine said, or what either way costs
+    cost: Mapping[str, float] | None = None  # seconds, estimated and measured
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -70,6 +71,7 @@ class Outcome:
             "questions": self.asked,
             "compensated": self.compensated,
             **({"detail": self.detail} if self.detail else {}),
+            **({"cost": dict(self.cost)} if self.cost else {}),
         }
 
 

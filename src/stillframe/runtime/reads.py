@@ -3,6 +3,7 @@ upstream view's content before and after."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -65,7 +66,7 @@ class Reads:
         columns: Mapping[str, frozenset[int]],
         schemas: Mapping[str, Schema],
         folder: Path,
-        counted: Callable[[str, str, Staged], None],
+        counted: Callable[[str, str, Staged, float], None],
     ) -> None:
         self._engine = engine
         self._sources = sources
@@ -97,6 +98,10 @@ class Reads:
         read = partial(self._sources[source].state, table, self._names(relation), self._vector[source], keys)
         marks = None if keys is None else (keys.column, frozenset(keys.values.to_pylist()))
         return self._staged(("state", relation, marks), relation, read)
+
+    def known(self, relation: str) -> Staged | None:
+        """The whole state, if it was read."""
+        return self._memo.get(("state", relation, None))
 
     def adopt(self, relation: str, rows: Staged, at: Position) -> None:
         """A relation that was read before, as it was at `at`: its changes since bring it to the vector."""
@@ -142,6 +147,7 @@ class Reads:
             positions = self._positions(relation)
             types = [self._schemas[relation][i].type for i in positions]
             folder = self._folder / str(len(self._memo))
+            started = time.perf_counter()
             self._memo[key] = stage(self._engine, read, positions, types, folder, net=net)
-            self._counted(str(key[0]), relation, self._memo[key])
+            self._counted(str(key[0]), relation, self._memo[key], time.perf_counter() - started)
         return self._memo[key]

@@ -21,6 +21,7 @@ from stillframe.runtime.definitions import by_source
 from stillframe.runtime.fixing import Means, begins
 from stillframe.runtime.loading import Loaded
 from stillframe.runtime.outcome import Result, Step
+from stillframe.runtime.statistics import write_statistics
 from stillframe.runtime.whole import steps
 from stillframe.runtime.work import Work
 from stillframe.sources.base import Committed, Position
@@ -58,6 +59,8 @@ class Session(Means):
             if view.settled == frame.number and view.vector is not None:
                 self.lake.settle(view)
                 self.observe(Step.SETTLED, view.table)
+        with suppress(OSError):
+            write_statistics(self.lake.path, self.kind, self.statistics)
         self.metrics.observe("stillframe_refresh_seconds", time.perf_counter() - started)
         outcomes = work.shown_outcomes()
         for name, outcome in outcomes.items():

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from stillframe.change.propagation import Family
+from stillframe.change.propagation import Family, Tree
 from stillframe.engine import Engine, adopt, engine_errors, open_engine
 from stillframe.errors import Busy, LakeError, ProjectError, SourceError, StillframeError
 from stillframe.lake import Lake
@@ -24,9 +24,10 @@ from stillframe.runtime.begun import Begun
 from stillframe.runtime.catalog import Reached, reach, reached_or_remembered, store, stored
 from stillframe.runtime.checking import check_views, unpublished, writer_for
 from stillframe.runtime.choosing import UNREACHED, Offer
-from stillframe.runtime.config import ENGINES, SCHEMAS, Project, bare_project, load_project
+from stillframe.runtime.config import DRIVER, ENGINES, SCHEMAS, Project, bare_project, load_project
 from stillframe.runtime.copies import with_copies
 from stillframe.runtime.definitions import Definitions, read_texts, resolve_all, unknown_view
+from stillframe.runtime.evaluating import MOST_ROWS
 from stillframe.runtime.explain import explain, survey
 from stillframe.runtime.loading import Loader
 from stillframe.runtime.loads import Loads
@@ -35,6 +36,7 @@ from stillframe.runtime.metrics import Metrics
 from stillframe.runtime.outcome import Observer, Result, unobserved
 from stillframe.runtime.session import Session
 from stillframe.runtime.settle import due, settle
+from stillframe.runtime.statistics import read_statistics
 from stillframe.runtime.status import source_status, view_status
 from stillframe.runtime.verify import FRAME_EXPIRED, Verification, VerifiedFrames, Verifier
 from stillframe.sources import open_source
@@ -81,6 +83,7 @@ class Warehouse:
         self._engine_lock = threading.Lock()
         self._times: dict[int, datetime] = {}
         self._watch = Watch()
+        self._trees: dict[tuple[object, ...], Tree] = {}
         self._verified = VerifiedFrames(project.warehouse)
         self._definitions: tuple[object, Definitions] | None = None
         self.sources: dict[str, Source] = {
@@ -205,6 +208,7 @@ class Warehouse:
     # -- maintaining
 
     def _session(self) -> Session:
+        kind = self._engine.kind if self._engine else self.project.spark.get("engine", ENGINES[0])
         return Session(
             lake=self.lake,
             engine=lambda: self.engine,
@@ -213,8 +217,11 @@ class Warehouse:
             consumer=self.project.name,
             metrics=self.metrics,
             observe=self.observe,
-            kind=self._engine.kind if self._engine else self.project.spark.get("engine", ENGINES[0]),
+            kind=kind,
             small_changes=self.project.small_changes,
+            settle_rows=self.project.settle.rows,
+            trees=self._trees,
+            statistics=read_statistics(self.lake.path, kind),
         )
 
     def maintain(
@@ -424,14 +431,18 @@ class Warehouse:
         if view is None:
             raise definitions.unknown(name)
         frame = self._newest()
+        engine = self.project.spark.get("engine", ENGINES[0])
+        known = read_statistics(self.project.warehouse, engine)
         found = [
             explain(
                 each,
-                survey(each, definitions, frame.views if frame else {}, self.sources),
+                survey(each, definitions, frame.views if frame else {}, self.sources, known),
                 self.sources,
-                self.project.spark.get("engine", ENGINES[0]),
+                engine,
                 Family(expression),
                 self.project.warehouse,
+                self.project.settle.rows,
+                MOST_ROWS if self.project.small_changes == DRIVER else 0,
             )
             for each in (view, *(part for part in definitions.views.values() if part.owner == name))
         ]

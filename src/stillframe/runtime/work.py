@@ -23,6 +23,7 @@ from stillframe.change import Keywise, at, columns_read, merged
 from stillframe.engine import (
     ENGINE_LOST,
     NO_ENGINE,
+    Engine,
     EngineError,
     Staged,
     Tables,
@@ -42,15 +43,22 @@ from stillframe.runtime.compiling import Compiler
 from stillframe.runtime.computing import Computing
 from stillframe.runtime.conduct import NotQuiet
 from stillframe.runtime.config import DRIVER
+from stillframe.runtime.deciding import FULL, Deciding, Decision
 from stillframe.runtime.definitions import COPIES, View
+from stillframe.runtime.estimating import Estimator, Sized, Sizes, relation_size
+from stillframe.runtime.evaluating import MOST_ROWS
 from stillframe.runtime.fixing import Fixing, Means, positions_of
+from stillframe.runtime.learning import Learning
 from stillframe.runtime.loading import Loaded
 from stillframe.runtime.ordering import Ordering
 from stillframe.runtime.outcome import NeedsFull, Outcome, Step
 from stillframe.runtime.passing import pass_on, shown_columns
+from stillframe.runtime.prices import prices
 from stillframe.runtime.reads import Reads, Upstream, ViewFiles
+from stillframe.runtime.statistics import Statistics
 from stillframe.sources.base import Position
 
+COST = "COST"  # the reason for computing anew what could go forward
 BROADCAST_ROWS = 200_000  # changed rows that are sent to every task with all they join
 
 
@@ -81,6 +89,12 @@ class Work:
         self.staging = means.lake.attempt("staging")
         self._numbers = count()
         self._rows_read = 0
+        self._waited = 0.0  # for the engine to start
+        self.learning = Learning(means.statistics)
+        here = MOST_ROWS if means.small_changes == DRIVER else 0
+        estimator = Estimator(prices(means.kind, means.lake.path), means.settle_rows, here, means.trees)
+        self.deciding = Deciding(self.views, self._sizes, self._rows_of, estimator, means.statistics)
+        self._is_decided = False
         self.fixing = Fixing(means, previous, self.views, full, fixed or {}, self.staging)
         self.vector = self.fixing.vector
         self.conducting = self.fixing.conducting
@@ -92,7 +106,7 @@ class Work:
         columns = merged(columns_read(plan) for plan in plans)
         schemas = {scan.relation: scan.schema for plan in plans for scan in scans(plan)}
         means = self.means
-        return Reads(means.engine, means.sources, self.vector, columns, schemas, folder, self._staged)
+        return Reads(self._engine, means.sources, self.vector, columns, schemas, folder, self._staged)
 
     @contextmanager
     def _alone(self, view: View) -> Iterator[None]:
@@ -111,7 +125,14 @@ class Work:
     def _begins(self, view: View) -> bool:
         return self.fixing.begins(view)
 
-    def _staged(self, kind: str, relation: str, staged: Staged) -> None:
+    def _engine(self) -> Engine:
+        started = time.perf_counter()
+        engine = self.means.engine()
+        self._waited += time.perf_counter() - started
+        return engine
+
+    def _staged(self, kind: str, relation: str, staged: Staged, seconds: float) -> None:
+        self.learning.staged(kind, relation, staged, seconds)
         self._rows_read += staged.rows if kind == "state" else 0
         source = relation.split(".", 1)[0]
         size = sum(path.stat().st_size for path in staged.files)
@@ -136,6 +157,8 @@ class Work:
             if if_new and self.previous is not None and _same(frame, self.previous):
                 return self.previous
             frame = self._published(frame)
+            with suppress(OSError):
+                self.means.statistics = self._learned()
         finally:
             self.means.lake.discard(self.staging)
         self.means.observe(Step.PUBLISHED, str(frame.number))
@@ -201,7 +224,7 @@ class Work:
         return former.owner == COPIES and name not in known.views and shown.keys().isdisjoint(known.refused)
 
     def _maintain(self, view: View) -> None:
-        started, read = time.perf_counter(), self._rows_read
+        started, read, waited = time.perf_counter(), self._rows_read, self._waited
         former = self._former(view.name)
         try:
             self._check_inputs(view)
@@ -222,9 +245,9 @@ class Work:
             if error.code in (ENGINE_LOST, NO_ENGINE):  # of no view: nothing more can be computed
                 raise
             outcome = self._stop(view, former, error)
-        self.outcomes[view.name] = replace(
-            outcome, seconds=time.perf_counter() - started, rows_read=self._rows_read - read
-        )
+        took = time.perf_counter() - started
+        outcome = replace(outcome, seconds=took, rows_read=self._rows_read - read)
+        self.outcomes[view.name] = self._costed(view, outcome, took - (self._waited - waited))
 
     def _compute(self, view: View, former: ViewState | None, passing: tuple[str, ...] = ()) -> Outcome:
         """Bring a view forward, or recompute it. An error of the change alone may be one that the view at
@@ -251,6 +274,8 @@ class Work:
                 f"view {view.name} would have to be recomputed: {reason}",
                 hint="refresh it with --full once, or use refresh_policy = 'incremental'",
             )
+        if reason == COST:
+            detail = self.deciding.decisions[view.name].why
         return replace(self._recompute(view, reason), detail=detail)
 
     def _why_held(self, view: View, former: ViewState | None) -> str | None:
@@ -289,7 +314,8 @@ class Work:
                     code="UPSTREAM_STOPPED",
                 )
 
-    def _reason_for_full(self, view: View, former: ViewState | None) -> str | None:
+    def _must_be_full(self, view: View, former: ViewState | None) -> str | None:
+        """Why it cannot go forward, whatever that would cost."""
         if former is None or former.vector is None:
             return "NEW"
         if view.name in self.full:
@@ -298,12 +324,86 @@ class Work:
             return "DEFINITION_CHANGED"
         if view.policy == "full":
             return "POLICY"
-        if view.name in self.fixing.reloads:
-            return self.fixing.reloads[view.name]
+        return self.fixing.reloads.get(view.name)
+
+    def _reason_for_full(self, view: View, former: ViewState | None) -> str | None:
+        reason = self._must_be_full(view, former)
+        if reason is not None:
+            return reason
+        decision = self._decision(view)
+        if decision is not None and decision.mode == FULL:
+            return COST
         for name in view.upstream:
             if self.outcomes[name].mode == "full":
                 return "UPSTREAM_FULL"
         return None
+
+    # -- what it costs
+
+    def _decision(self, view: View) -> Decision | None:
+        """All views are decided on when the first is, copies of relations before them."""
+        if not self._is_decided and view.owner != COPIES:
+            self._is_decided = True
+            can: dict[str, View] = {}
+            for each in self.views.values():
+                former = self._former(each.name)
+                if each.name in self.outcomes or former is None or each.conducted:
+                    continue
+                inputs = [name for name in each.upstream if name not in self.outcomes]
+                if self._must_be_full(each, former) is None and all(name in can for name in inputs):
+                    can[each.name] = each
+            self.deciding.decide(can)
+        return self.deciding.decisions.get(view.name)
+
+    def _rows_of(self, name: str) -> float | None:
+        state = self.states.get(name) or self._former(name)
+        return None if state is None else float(max(0, state.rows))
+
+    def _sizes(self, view: View) -> Sizes:
+        """Of what a view reads: relations, and views that are done."""
+        former = self._former(view.name)
+        after = positions_of(former) if former is not None and former.vector is not None else {}
+        known = self.learning.statistics
+
+        def size(name: str) -> Sized:
+            if name in view.relations:
+                source = name.split(".", 1)[0]
+                change = self.reads.change(name, after[source]).rows if source in after else 0
+                return relation_size(known.of(name), change)
+            rows, before = self._rows_of(name) or 0.0, self._former(name)
+            changed = self.changes[name].rows if name in self.changes else 0.0
+            if before is None or (name in self.outcomes and self.outcomes[name].mode == FULL):
+                changed = rows
+            return Sized(rows, changed, distinct=known.of(name).distinct)
+
+        return size
+
+    def _costed(self, view: View, outcome: Outcome, took: float) -> Outcome:
+        """With what it was estimated to take, and took; which is learned."""
+        decision = self.deciding.decisions.get(view.name)
+        model = None if decision is None else decision.model
+        if model is None and outcome.mode == FULL:
+            with suppress(StillframeError):
+                model = self.deciding.model(view, {})
+        self.learning.maintained(view, model, outcome, took)
+        if decision is None or outcome.mode not in (FULL, "incremental"):
+            return outcome
+        cost = {**decision.to_json(), "measured": round(took, 4)}
+        state = self.states[view.name]
+        self.states[view.name] = replace(state, session={**state.session, "cost": cost})
+        return replace(outcome, cost=cost)
+
+    def _learned(self) -> Statistics:
+        states = self._all_states()
+        learned = self.learning.done(
+            tuple(self.views.values()),
+            states.get,
+            lambda name: self.changes[name].rows if name in self.changes else 0,
+            self.reads.known,
+            self.means.lake.path,
+        )
+        known = self.means.definitions.views
+        return learned.only({*known, *(name for view in known.values() for name in view.relations)})
 
     def _incremental(self, view: View, former: ViewState) -> Outcome:
         after = positions_of(former)
@@ -330,9 +430,10 @@ class Work:
             return self._brought(view, former, rows_in, folder)
         binder = Binder(self.reads, self._tables(), self.means.lake.path, after, upstream)
         computing = Computing(
-            self.means.engine, binder, rows_in <= BROADCAST_ROWS, self.means.small_changes == DRIVER
+            self._engine, binder, rows_in <= BROADCAST_ROWS, self.means.small_changes == DRIVER
         )
-        compiler = Compiler(computing, Ordering(binder, self.means.kind))
+        order = Ordering(binder, self.deciding.estimator, self.means.statistics)
+        compiler = Compiler(computing, order)
         if isinstance(view.plan, Keywise):
             folder = self.staging / f"touched-{next(self._numbers)}"
             found = compiler.keywise(view.name, view.plan, former, changed, folder)
@@ -420,7 +521,7 @@ class Work:
         plan = at(view.plan, Moment.AFTER, frozenset())
         binder = Binder(self.reads, self._tables(), self.means.lake.path, {}, upstream)
         plain = binder.plain(scans(plan)) and not any(isinstance(node, Times) for node in walk(plan))
-        computing = Computing(self.means.engine, binder)
+        computing = Computing(self._engine, binder)
         query = canonical_sql(computing.sql(binder.bind(plan), plain=plain), view.schema.types)
         width = len(view.schema)
         if not plain:
@@ -448,14 +549,14 @@ class Work:
 
     def _write(self, view: View, sql: str, kind: str) -> tuple[DataFile, ...]:
         folder = self.means.lake.attempt(kind, view.name)
-        write_query(self.means.engine(), sql, folder)
+        write_query(self._engine(), sql, folder)
         files = self.means.lake.collect(folder)
         self.means.observe(Step.WRITTEN, view.name)
         return files
 
     def _tables(self) -> Callable[[], Tables]:
         """Tables of the engine for one piece of work, which starts it only when one is needed."""
-        return cache(lambda: Tables(self.means.engine()))
+        return cache(lambda: Tables(self._engine()))
 
     # -- upstream views
 

@@ -18,7 +18,7 @@ from stillframe.change.propagation.expressions import (
     all_terms,
     propagated,
 )
-from stillframe.change.propagation.graph import Statistics, join_graph, join_inputs
+from stillframe.change.propagation.graph import Statistics, equated_columns, join_graph, join_inputs
 from stillframe.change.propagation.linear import Linear
 from stillframe.change.propagation.plans import PlannedStep, nested, planned, step_name
 from stillframe.change.propagation.sizes import Block, JoinGraph, Size
@@ -51,6 +51,7 @@ __all__ = [
     "best_tree",
     "choose",
     "cost",
+    "equated_columns",
     "join_graph",
     "join_inputs",
     "n_term",

@@ -10,7 +10,7 @@ nothing is known, the input with fewer rows holds the key; any other condition k
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 
@@ -51,6 +51,12 @@ def join_inputs(join: Join, changed: frozenset[str]) -> tuple[Input, ...]:
         label = name if seen[name] == 1 else f"{name}#{seen[name]}"
         found.append(Input(place, label, not changed.isdisjoint(read)))
     return tuple(found)
+
+
+def equated_columns(join: Join) -> Iterator[tuple[int, int]]:
+    """The inputs' columns, by place and position, that a condition sets equal to one of another input."""
+    for condition in join.conditions:
+        yield from _equality(join, condition) or ()
 
 
 def _selectivities(join: Join, statistics: Sequence[Statistics]) -> dict[Block, float]:

@@ -83,13 +83,13 @@ class Spark:
     def keeping(self, block: Block) -> float:
         rows = self.graph.change_rows(block)
         if self.writes_blocks or block == self.graph.everything:
-            return self._written(block, rows)
+            return self.written(block, rows)
         return rows * self.calibration.per_row_made
 
     def recomputation(self) -> float:
         prices, everything = self.calibration, self.graph.everything
         sides = sorted(size.after * size.row_bytes for size in self.graph.sizes)
-        total = self._written(everything, self.graph.rows_after(everything)) + prices.per_stage
+        total = self.written(everything, self.graph.rows_after(everything)) + prices.per_stage
         total += sum(sides) * prices.per_byte_scanned
         for side in sides[:-1]:
             if side <= prices.broadcast_limit:
@@ -98,7 +98,8 @@ class Spark:
                 total += 2 * prices.per_stage + (side + sides[-1]) * prices.per_byte_shuffled
         return total
 
-    def _written(self, block: Block, rows: float) -> float:
+    def written(self, block: Block, rows: float) -> float:
+        """What a job costs that writes so many rows of a block, whatever it takes to find them."""
         prices, volume = self.calibration, rows * self.graph.row_bytes(block)
         files = max(1, ceil(volume / prices.file_bytes))
         return (

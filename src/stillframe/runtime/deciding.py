@@ -1,0 +1,135 @@
+"""Whether a view goes forward by its changes or is computed anew, by what either would cost.
+
+A view and the parts it was split into are decided on together: one part computed anew takes all that read it
+with it. So do the views above: what they would cost then belongs to the choice.
+
+In doubt a view goes forward. Over few rows either way is one job, and the change is of use to whoever reads
+the view; and an estimate may be off by more than the two differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from stillframe.errors import StillframeError
+from stillframe.runtime.definitions import COPIES, View
+from stillframe.runtime.estimating import Estimate, Estimator, Sized, Sizes
+from stillframe.runtime.statistics import Statistics
+
+FEW_ROWS = 100_000  # over so few rows nothing is gained by computing anew
+CLEARLY = 1.15  # by what computing anew has to be cheaper
+AUTO = "auto"
+INCREMENTAL, FULL = "incremental", "full"
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Of one unit of maintenance: the seconds either way would take, and which is taken. `model` is what
+    prices and sizes alone say."""
+
+    estimate: Estimate
+    model: Estimate
+    mode: str
+    why: str
+
+    def to_json(self) -> dict[str, Any]:
+        each = self.estimate
+        return {
+            "estimated": round(each.full if self.mode == FULL else each.incremental + each.settling, 4),
+            "incremental": round(each.incremental, 4),
+            "full": round(each.full, 4),
+            "settling": round(each.settling, 4),
+        }
+
+
+@dataclass
+class Deciding:
+    """`sizes` knows the relations, and the views that are done; of views that are yet to be maintained,
+    `rows` those they have. The views come upstream first."""
+
+    views: Mapping[str, View]
+    sizes: Callable[[View], Sizes]
+    rows: Callable[[str], float | None]
+    estimator: Estimator
+    statistics: Statistics
+    decisions: dict[str, Decision] = field(default_factory=dict)
+
+    def decide(self, names: Iterable[str]) -> None:
+        """These views, each of which could go forward as well as be computed anew."""
+        found: dict[str, Estimate] = {}
+        models: dict[str, Estimate] = {}
+        for name in names:
+            with suppress(StillframeError):  # of what cannot be read: told when it is needed
+                model = self.model(self.views[name], found)
+                if model is not None:
+                    models[name], found[name] = model, self._corrected(name, model)
+        groups: dict[str, list[str]] = {}
+        for name in found:
+            groups.setdefault(self.views[name].owner or name, []).append(name)
+        anew: set[str] = set()
+        for members in groups.values():
+            above = self._above(members, found)
+            if not anew.isdisjoint(u for name in members for u in self.views[name].upstream):
+                continue  # taken along: told as such
+            if self._is_cheaper_anew(members, above, found):
+                anew.update(members)
+        for name, estimate in found.items():
+            self.decisions[name] = Decision(estimate, models[name], *_told(name in anew, estimate))
+
+    def model(self, view: View, found: Mapping[str, Estimate]) -> Estimate | None:
+        """What prices and sizes say of a view, given the estimates of those it reads that are yet to come."""
+        rows = self.rows(view.name)
+        if rows is None:
+            return None
+        known = self.sizes(view)
+
+        def size(name: str) -> Sized:
+            if name in found:
+                return Sized(self.rows(name) or 0.0, found[name].rows_out)
+            return known(name)
+
+        return self.estimator.estimate(view.plan, size, rows, self.statistics.growth.get(view.name))
+
+    def _corrected(self, name: str, model: Estimate) -> Estimate:
+        return model.corrected(
+            self.statistics.factor(name, INCREMENTAL, model.rows_in),
+            self.statistics.factor(name, FULL, model.rows_read),
+        )
+
+    def _above(self, members: Iterable[str], found: Mapping[str, Estimate]) -> list[str]:
+        """Units of other views that read these, directly or not."""
+        reached = set(members)
+        above = []
+        for name in found:
+            if name not in reached and not reached.isdisjoint(self.views[name].upstream):
+                reached.add(name)
+                above.append(name)
+        return above
+
+    def _is_cheaper_anew(self, members: list[str], above: list[str], found: Mapping[str, Estimate]) -> bool:
+        if any(self.views[name].policy != AUTO for name in (*members, *above)):
+            return False
+        if any(self.views[name].owner == COPIES for name in members):
+            return False  # a relation is not asked for again because much of it changed
+        inside = set(members)
+        read = sum(found[name].rows_read for name in members if inside.isdisjoint(self.views[name].upstream))
+        if read < FEW_ROWS:
+            return False
+        every = [found[name] for name in (*members, *above)]
+        by_change = sum(each.incremental + each.settling for each in every)
+        return CLEARLY * sum(each.full for each in every) < by_change
+
+
+def _told(anew: bool, estimate: Estimate) -> tuple[str, str]:
+    by_change = f"by its changes about {seconds(estimate.incremental)}"
+    if estimate.settling >= 0.05:
+        by_change += f" and {seconds(estimate.settling)} to fold them in"
+    computing = f"anew about {seconds(estimate.full)}"
+    return (FULL, f"{computing}; {by_change}") if anew else (INCREMENTAL, f"{by_change}; {computing}")
+
+
+def seconds(value: float) -> str:
+    return f"{value:.2g} s" if value < 10 else f"{value:.0f} s"

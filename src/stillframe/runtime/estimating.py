@@ -1,0 +1,237 @@
+"""What bringing a view forward would cost in a session, and what computing it anew, in seconds.
+
+    incremental   the change of every join by its cheapest tree; of a key-wise operator, its touched keys, its
+                  own rows as they were and, where these do not tell, its inputs' rows; the change written
+    full          every input read, joined and grouped, all rows written
+    settling      the change's share of the rewriting that folds changes into plain files
+
+A relation that only its source has costs there what reading it was measured to cost. Law: an estimate depends
+on sizes, prices and what was learned, never on which of the two was taken before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from math import log2
+
+from stillframe.algebra import Aggregate, Join, Plan, Scan, Semi, Window, relations
+from stillframe.change import Keywise, body, columns_read, goes_on, keyed_inputs, terms
+from stillframe.change.propagation import (
+    Calibration,
+    JoinGraph,
+    Size,
+    Spark,
+    Statistics,
+    Tree,
+    best_tree,
+    cost,
+    join_graph,
+    propagated,
+)
+from stillframe.runtime.statistics import Relation
+
+COLUMN_BYTES = 12  # of a row as it is read
+UNKNOWN_ROWS = 100_000  # of a relation that only its source has: it is asked for few of them by key
+LOOK_UP, ROW_HERE = 0.005, 1e-5  # seconds, of the driver
+TREES_KEPT = 256
+SOURCE_ROW_SECONDS = 5e-6  # of a source that was never timed
+
+
+@dataclass(frozen=True)
+class Sized:
+    """A relation or view that is read: its rows before, and how many changed. `row_seconds` is what a row
+    takes at its source, 0 of what the lake has."""
+
+    rows: float
+    change: float
+    row_seconds: float = 0.0
+    distinct: Mapping[str, float] = field(default_factory=dict)
+
+
+Sizes = Callable[[str], Sized]
+
+
+def relation_size(known: Relation, change: float) -> Sized:
+    """A relation that only its source has."""
+    seconds = SOURCE_ROW_SECONDS if known.row_seconds is None else known.row_seconds
+    return Sized(UNKNOWN_ROWS if known.rows is None else known.rows, change, seconds, known.distinct)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Seconds; and the rows of change that go in and come out."""
+
+    incremental: float
+    full: float
+    settling: float
+    rows_in: float
+    rows_out: float
+    rows_read: float
+
+    def corrected(self, incremental: float, full: float) -> Estimate:
+        return Estimate(
+            self.incremental * incremental,
+            self.full * full,
+            self.settling,
+            self.rows_in,
+            self.rows_out,
+            self.rows_read,
+        )
+
+
+def sized(join: Join, sizes: Sizes, changed: frozenset[str]) -> JoinGraph:
+    """The join with what is known of its inputs. As many rows are taken to leave as to come."""
+
+    def known(plan: Plan) -> Statistics:
+        read = [sizes(name) for name in relations(plan)]
+        here = _about(sum(each.rows for each in read))
+        change = _about(sum(sizes(name).change for name in relations(plan) if name in changed))
+        leaving = min(change / 2, here)
+        size = Size(here, change - leaving, leaving, COLUMN_BYTES * max(1, len(plan.schema)))
+        return Statistics(size, _distinct(plan, sizes))
+
+    return join_graph(join, [known(plan) for plan in join.inputs], changed)
+
+
+def _about(rows: float) -> float:
+    """To one part in eight: sizes that differ by less ask for the same tree."""
+    return float(rows) if rows < 8 else 2.0 ** (round(8 * log2(rows)) / 8)
+
+
+def _distinct(plan: Plan, sizes: Sizes) -> dict[int, float]:
+    if not isinstance(plan, Scan):
+        return {}
+    known = sizes(plan.relation).distinct
+    return {i: known[column.name] for i, column in enumerate(plan.schema) if column.name in known}
+
+
+@dataclass
+class Estimator:
+    """With the prices of one engine. The tree of a join is searched for once for about the same sizes."""
+
+    prices: Calibration
+    settle_rows: float  # the part of a view's rows that changes may be before they are folded in
+    driver_rows: int = 0  # of a change that is computed without a job
+    trees: dict[tuple[object, ...], Tree] = field(default_factory=dict)
+
+    def tree(self, join: Join, graph: JoinGraph) -> Tree:
+        key = (self.prices, join, graph.inputs, graph.sizes)
+        if key not in self.trees:
+            if len(self.trees) >= TREES_KEPT:
+                self.trees.clear()
+            self.trees[key] = best_tree(graph, self.model(graph))
+        return self.trees[key]
+
+    def model(self, graph: JoinGraph) -> Spark:
+        return Spark(graph, self.prices, writes_blocks=False)
+
+    def estimate(self, plan: Plan, sizes: Sizes, rows: float, growth: float | None = None) -> Estimate:
+        """Of a plan as it is maintained, of a view with so many rows now. `growth` is how many rows of change
+        it was seen to make of one."""
+        changed = frozenset(name for name in relations(plan) if sizes(name).change)
+        rows_in = sum(sizes(name).change for name in relations(plan))
+        going = self.prices if rows_in > self.driver_rows else without_jobs(self.prices)
+        inputs = plan.inputs if isinstance(plan, Keywise) else (plan,)
+        incremental = full = change = below = 0.0
+        for source in inputs:
+            for branch in terms(source):
+                by_change, anew, rows_changed, rows_below = self._branch(body(branch), sizes, changed, going)
+                incremental += by_change
+                full += anew
+                change += rows_changed
+                below += rows_below
+        out = self._rows_out(plan, rows, change) if growth is None else growth * rows_in
+        width = COLUMN_BYTES * len(plan.schema)
+        if isinstance(plan, Keywise):
+            incremental += self._touched(plan, sizes, rows * width, going)
+            full += self.prices.per_stage + self._grouped(plan, below)
+        asked, everything = self._asked(plan, sizes, rows_in)
+        settling = out * width * (self.prices.per_byte_scanned + self.prices.per_byte_written)
+        return Estimate(
+            incremental + asked + _written(going, out, width),
+            full + everything + _written(self.prices, rows, width),
+            settling / self.settle_rows if self.settle_rows else 0.0,
+            rows_in,
+            out,
+            sum(sizes(name).rows for name in relations(plan)),
+        )
+
+    def _branch(
+        self, plan: Plan, sizes: Sizes, changed: frozenset[str], going: Calibration
+    ) -> tuple[float, float, float, float]:
+        """By its change, and anew; rows of the change, and all rows."""
+        if isinstance(plan, Join) and len(plan.inputs) > 1:
+            graph = sized(plan, sizes, changed)
+            model, all_of_it = self.model(graph), graph.everything
+            anew = model.recomputation() - model.written(all_of_it, graph.rows_after(all_of_it))
+            change = graph.change_rows(all_of_it)
+            if not changed.isdisjoint(relations(plan)):
+                expression, going_model = propagated(self.tree(plan, graph)), Spark(graph, going, False)
+                by_change = cost(expression, going_model) - going_model.keeping(all_of_it)
+            else:
+                by_change = change = 0.0
+            return by_change, anew, change, graph.rows_after(all_of_it)
+        read = [(sizes(name), COLUMN_BYTES * len(columns)) for name, columns in columns_read(plan).items()]
+        scanned = self.prices.per_byte_scanned
+        by_change = sum(each.change * width * going.per_byte_scanned for each, width in read)
+        anew = sum(each.rows * width * scanned for each, width in read) + self.prices.per_stage
+        return by_change, anew, sum(each.change for each, _ in read), sum(each.rows for each, _ in read)
+
+    @staticmethod
+    def _touched(plan: Keywise, sizes: Sizes, own_bytes: float, prices: Calibration) -> float:
+        """The keys that a change touches, found and compared."""
+        seconds = prices.per_job + prices.per_stage + own_bytes * prices.per_byte_scanned
+        if not goes_on(plan):
+            for name, columns in columns_read(plan).items():
+                seconds += sizes(name).rows * COLUMN_BYTES * len(columns) * prices.per_byte_scanned
+            seconds += prices.per_job
+        return seconds
+
+    def _grouped(self, plan: Keywise, rows: float) -> float:
+        if isinstance(plan, Aggregate):
+            return rows * self.prices.per_row_made
+        width = COLUMN_BYTES * sum(len(each.plan.schema) for each in keyed_inputs(plan))
+        return rows * (self.prices.per_row_made + width * self.prices.per_byte_shuffled)
+
+    def _asked(self, plan: Plan, sizes: Sizes, rows_in: float) -> tuple[float, float]:
+        """What sources are asked for: the rows that can meet the others' changes, or all."""
+        by_change = everything = 0.0
+        for name in relations(plan):
+            each = sizes(name)
+            everything += each.rows * each.row_seconds
+            by_change += min(each.rows, rows_in - each.change) * each.row_seconds
+        return by_change, everything
+
+    @staticmethod
+    def _rows_out(plan: Plan, rows: float, change: float) -> float:
+        """A touched group leaves as it was and comes as it is; a change of a row touches one."""
+        match plan:
+            case Aggregate():
+                return min(2 * change, 2 * rows + change)
+            case Window() | Semi():
+                return min(4 * change, 2 * rows + change)
+        return change
+
+
+def _written(prices: Calibration, rows: float, width: float) -> float:
+    volume = rows * width
+    files = max(1.0, volume / prices.file_bytes)
+    return (
+        prices.per_job
+        + rows * prices.per_row_made
+        + volume * prices.per_byte_written
+        + files * prices.per_file_written
+    )
+
+
+def without_jobs(prices: Calibration) -> Calibration:
+    """Where the driver computes: partners are looked up by key, in the row groups that may have them."""
+    return replace(
+        prices,
+        per_job=LOOK_UP,
+        per_stage=LOOK_UP,
+        per_file_written=LOOK_UP,
+        per_byte_scanned=0.0,
+        per_row_made=ROW_HERE,
+    )

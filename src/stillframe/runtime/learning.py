@@ -1,0 +1,131 @@
+"""What one session learns of sizes, rates and costs, for those after it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from pathlib import Path
+
+import pyarrow.compute as pc
+
+from stillframe.algebra import Join, Plan, Scan
+from stillframe.algebra.arrow import internal_name
+from stillframe.algebra.plan import walk
+from stillframe.change.propagation import equated_columns
+from stillframe.engine import Staged
+from stillframe.lake.frame import ViewState
+from stillframe.runtime.deciding import FULL, INCREMENTAL
+from stillframe.runtime.definitions import View
+from stillframe.runtime.distinct import distinct_values, sampled
+from stillframe.runtime.estimating import Estimate
+from stillframe.runtime.outcome import Outcome
+from stillframe.runtime.statistics import Relation, Statistics, aged
+
+MANY_ROWS = 1000  # rows from which the time that a read took says what a row takes
+
+
+class Learning:
+    """`statistics` are those of former sessions, and of this one as far as it went."""
+
+    def __init__(self, statistics: Statistics) -> None:
+        self.statistics = statistics
+        self._seconds: dict[str, float] = {}
+        self._rows: dict[str, int] = {}
+        self._changes: dict[str, Staged] = {}
+
+    def staged(self, kind: str, relation: str, staged: Staged, seconds: float) -> None:
+        """A read at a source is done."""
+        if kind == "change":
+            self._changes[relation] = staged
+            return
+        self._seconds[relation] = self._seconds.get(relation, 0.0) + seconds
+        self._rows[relation] = self._rows.get(relation, 0) + staged.rows
+
+    def maintained(self, view: View, estimate: Estimate | None, outcome: Outcome, seconds: float) -> None:
+        """`estimate` is as the model has it, not corrected by what was learned before."""
+        name, known = view.name, self.statistics
+        if estimate is not None and outcome.mode == INCREMENTAL:
+            known = known.with_measure(name, INCREMENTAL, estimate.rows_in, estimate.incremental, seconds)
+            known = known.with_growth(name, outcome.rows_in, outcome.rows_out)
+        elif estimate is not None and outcome.mode == FULL:
+            known = known.with_measure(name, FULL, estimate.rows_read, estimate.full, seconds)
+        self.statistics = known
+
+    def done(
+        self,
+        views: Collection[View],
+        states: Callable[[str], ViewState | None],
+        changed: Callable[[str], int],
+        whole: Callable[[str], Staged | None],
+        root: Path,
+    ) -> Statistics:
+        """The session has published. `changed` says how many rows of a view changed in it, `whole` what was
+        read of all of a relation."""
+        known = self.statistics
+        for relation in dict.fromkeys(name for view in views for name in view.relations):
+            known = self._with_relation(known, relation, whole(relation))
+        for view in views:
+            state = states(view.name)
+            if state is not None and state.vector is not None:
+                before = known.of(view.name)
+                known = known.with_relation(
+                    view.name,
+                    rows=float(state.rows),
+                    changed=aged(before.changed, changed(view.name)),
+                    sessions=before.sessions + 1,
+                )
+        for name, columns in joined_columns(view.plan for view in views).items():
+            rows = known.of(name).rows
+            if rows and _is_stale(known.of(name), columns):
+                state, staged = states(name), whole(name)
+                if state is not None:
+                    sample = sampled([root / file.path for file in state.base], list(columns))
+                elif staged is not None:
+                    places = [staged.positions.index(position) for position in columns.values()]
+                    sample = sampled(staged.files, [internal_name(place) for place in places])
+                else:
+                    continue
+                values = {column: distinct_values(sample.column(i), rows) for i, column in enumerate(columns)}
+                known = known.with_relation(name, distinct=values, counted_at=rows)
+        self.statistics = known
+        return known
+
+    def _with_relation(self, known: Statistics, relation: str, whole: Staged | None) -> Statistics:
+        before = known.of(relation)
+        change = self._changes.pop(relation, None)
+        rows, row_seconds = before.rows, before.row_seconds
+        if whole is not None:
+            rows = float(whole.rows)
+        elif change is not None and rows is not None and change.rows:
+            rows = max(0.0, rows + float(pc.sum(change.table([]).column(0)).as_py()))
+        read, took = self._rows.pop(relation, 0), self._seconds.pop(relation, 0.0)
+        if read >= MANY_ROWS:
+            row_seconds = aged(row_seconds, took / read)
+        return known.with_relation(
+            relation,
+            rows=rows,
+            changed=before.changed if change is None else aged(before.changed, change.rows),
+            read_rows=aged(before.read_rows, read),
+            read_seconds=aged(before.read_seconds, took),
+            row_seconds=row_seconds,
+            sessions=before.sessions + 1,
+        )
+
+
+def joined_columns(plans: Iterable[Plan]) -> dict[str, dict[str, int]]:
+    """Of each relation or view that plans read: the columns that an equality of a join is about, and that
+    are no key by themselves, with their positions."""
+    found: dict[str, dict[str, int]] = {}
+    for join in (node for plan in plans for node in walk(plan) if isinstance(node, Join)):
+        for place, column in equated_columns(join):
+            source = join.inputs[place]
+            if isinstance(source, Scan) and frozenset({column}) not in source.schema.keys:
+                found.setdefault(source.relation, {})[source.schema[column].name] = column
+    return found
+
+
+def _is_stale(known: Relation, columns: Iterable[str]) -> bool:
+    """Whether values are to be counted anew: those of a column never were, or it is now half as large again
+    as when they were."""
+    if known.counted_at is None or not set(columns) <= known.distinct.keys():
+        return True
+    return not known.counted_at / 1.5 <= (known.rows or 0.0) <= known.counted_at * 1.5

@@ -1,0 +1,163 @@
+"""What is known of relations and views from the sessions so far: how large they are, how fast they change,
+how long reading them at their sources takes, and how far estimates of their cost were off.
+
+It is kept in the warehouse beside the frames, and is a hint: every plan that is chosen by it is right, so a
+file that is gone, old or unreadable costs time and nothing else.
+
+Law of ageing: of what is known, the newest session counts NEW_WEIGHT and all before it the rest. After a turn
+of things, five sessions leave less than a quarter of what was.
+Law of distance: what was learned from changes of one size says half as much of changes ten times as large or
+as small.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from math import exp, log, log10
+from pathlib import Path
+from typing import Any
+
+FILE = "statistics.json"
+NEW_WEIGHT = 0.25
+FARTHEST = log(30)  # no estimate is believed to be further off than that
+
+
+def aged(before: float | None, now: float) -> float:
+    return now if before is None else before + NEW_WEIGHT * (now - before)
+
+
+@dataclass(frozen=True)
+class Relation:
+    """A relation of a source, or a view. Of a session: `changed` rows; `read_seconds` and `read_rows` of its
+    state at the source, for views that met a change. `row_seconds` is what a row takes that is read there.
+    `distinct` counts the values of columns that are joined, when it had `counted_at` rows."""
+
+    rows: float | None = None
+    changed: float | None = None
+    read_seconds: float | None = None
+    read_rows: float | None = None
+    row_seconds: float | None = None
+    distinct: Mapping[str, float] = field(default_factory=dict)
+    counted_at: float | None = None
+    sessions: int = 0
+
+
+@dataclass(frozen=True)
+class Experience:
+    """How far estimates of one way to maintain a view were off: by decade of changed rows, the logarithm of
+    measured by estimated seconds."""
+
+    by_decade: Mapping[int, float] = field(default_factory=dict)
+
+    def factor(self, rows: float) -> float:
+        """By what an estimate for so many rows is to be multiplied."""
+        if not self.by_decade:
+            return 1.0
+        here = _decade(rows)
+        nearest = min(self.by_decade, key=lambda decade: (abs(decade - here), decade))
+        return exp(self.by_decade[nearest] * 0.5 ** abs(nearest - here))
+
+    def with_measure(self, rows: float, estimated: float, measured: float) -> Experience:
+        if estimated <= 0 or measured <= 0:
+            return self
+        off = max(-FARTHEST, min(FARTHEST, log(measured / estimated)))
+        here = _decade(rows)
+        # The first one counts half: an engine that has just started is slow once.
+        now = aged(self.by_decade[here], off) if here in self.by_decade else off / 2
+        return Experience({**self.by_decade, here: now})
+
+
+def _decade(rows: float) -> int:
+    return round(log10(max(1.0, rows)))
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """Of relations and views by name; of views, experience by mode; of views, how many rows of change they
+    make of a row that changes below them."""
+
+    relations: Mapping[str, Relation] = field(default_factory=dict)
+    experience: Mapping[str, Mapping[str, Experience]] = field(default_factory=dict)
+    growth: Mapping[str, float] = field(default_factory=dict)
+
+    def of(self, name: str) -> Relation:
+        return self.relations.get(name, Relation())
+
+    def factor(self, view: str, mode: str, rows: float) -> float:
+        return self.experience.get(view, {}).get(mode, Experience()).factor(rows)
+
+    def with_relation(self, name: str, **known: Any) -> Statistics:
+        return replace(self, relations={**self.relations, name: replace(self.of(name), **known)})
+
+    def with_measure(
+        self, view: str, mode: str, rows: float, estimated: float, measured: float
+    ) -> Statistics:
+        known = self.experience.get(view, {})
+        learned = known.get(mode, Experience()).with_measure(rows, estimated, measured)
+        return replace(self, experience={**self.experience, view: {**known, mode: learned}})
+
+    def with_growth(self, view: str, rows_in: int, rows_out: int) -> Statistics:
+        if not rows_in:
+            return self
+        return replace(self, growth={**self.growth, view: aged(self.growth.get(view), rows_out / rows_in)})
+
+    def only(self, names: Iterable[str]) -> Statistics:
+        """Without what is of no use any more."""
+        kept = frozenset(names)
+        return Statistics(
+            {name: known for name, known in self.relations.items() if name in kept},
+            {name: known for name, known in self.experience.items() if name in kept},
+            {name: known for name, known in self.growth.items() if name in kept},
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "relations": {name: asdict(known) for name, known in self.relations.items()},
+            "experience": {
+                name: {mode: dict(each.by_decade) for mode, each in known.items()}
+                for name, known in self.experience.items()
+            },
+            "growth": dict(self.growth),
+        }
+
+    @classmethod
+    def from_json(cls, found: Mapping[str, Any]) -> Statistics:
+        names = {each.name for each in fields(Relation)}
+        return cls(
+            {
+                name: Relation(**{key: value for key, value in known.items() if key in names})
+                for name, known in found["relations"].items()
+            },
+            {
+                name: {
+                    mode: Experience({int(d): float(off) for d, off in each.items()})
+                    for mode, each in known.items()
+                }
+                for name, known in found["experience"].items()
+            },
+            {name: float(value) for name, value in found["growth"].items()},
+        )
+
+
+def read_statistics(warehouse: Path, engine: str) -> Statistics:
+    """What sessions on one engine have learned; relations are as large on any."""
+    try:
+        document = json.loads((warehouse / FILE).read_text(encoding="utf-8"))
+        return Statistics.from_json({**document, "experience": document["engines"].get(engine, {})})
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return Statistics()
+
+
+def write_statistics(warehouse: Path, engine: str, statistics: Statistics) -> None:
+    path = warehouse / FILE
+    document = statistics.to_json()
+    try:
+        before = json.loads(path.read_text(encoding="utf-8"))["engines"]
+    except (OSError, ValueError, KeyError, TypeError):
+        before = {}
+    document["engines"] = {**before, engine: document.pop("experience")}
+    draft = path.with_name(f".{FILE}")
+    draft.write_text(json.dumps(document), encoding="utf-8")
+    draft.replace(path)

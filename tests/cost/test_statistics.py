@@ -1,0 +1,107 @@
+"""What sessions learn, how it is aged, and what a lost or broken file of it costs: nothing but time."""
+
+from __future__ import annotations
+
+import json
+from math import inf
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from stillframe.runtime.distinct import distinct_values
+from stillframe.runtime.statistics import (
+    FILE,
+    Experience,
+    Relation,
+    Statistics,
+    aged,
+    read_statistics,
+    write_statistics,
+)
+
+
+def test_after_five_sessions_less_than_a_quarter_is_left_of_what_was() -> None:
+    known = 1000.0
+    for _ in range(5):
+        known = aged(known, 0.0)
+    assert known < 250
+    assert aged(None, 7.0) == 7.0
+
+
+def test_what_was_learned_is_near_the_truth_soon() -> None:
+    learned = Experience()
+    for _ in range(12):
+        learned = learned.with_measure(1000, estimated=1.0, measured=4.0)
+    assert learned.factor(1000) == pytest.approx(4.0, rel=0.1)
+    for _ in range(12):
+        learned = learned.with_measure(1000, estimated=1.0, measured=0.5)
+    assert learned.factor(1000) == pytest.approx(0.5, rel=0.1)
+
+
+def test_changes_of_another_size_are_judged_half_as_much_for_each_decade() -> None:
+    learned = Experience({3: 2.0})
+    assert learned.factor(1000) > learned.factor(10_000) > learned.factor(100_000) > 1
+    assert learned.factor(10_000) == pytest.approx(learned.factor(1000) ** 0.5)
+    assert learned.factor(100) == learned.factor(10_000)
+
+
+def test_one_odd_measure_does_not_take_over() -> None:
+    learned = Experience()
+    for _ in range(10):
+        learned = learned.with_measure(10, 1.0, 1.0)
+    assert learned.with_measure(10, 1.0, 1e9).factor(10) < 3
+    assert Experience().with_measure(10, 1.0, 1e9).factor(10) < 30**0.5 + 0.1
+    assert Experience().with_measure(10, 0.0, 1.0).factor(10) == 1
+    assert Experience().with_measure(10, 1.0, 0.0).factor(10) == 1
+
+
+def test_engines_learn_for_themselves_and_share_what_they_know_of_relations(tmp_path: Path) -> None:
+    known = Statistics().with_relation("shop.orders", rows=10.0, distinct={"customer": 3.0})
+    write_statistics(tmp_path, "sail", known.with_measure("v", "full", 100, 1.0, 9.0))
+    write_statistics(tmp_path, "spark", known.with_growth("v", 10, 25))
+    on_sail, on_spark = read_statistics(tmp_path, "sail"), read_statistics(tmp_path, "spark")
+    assert on_sail.of("shop.orders") == on_spark.of("shop.orders") == known.of("shop.orders")
+    assert on_sail.factor("v", "full", 100) > 1 == on_spark.factor("v", "full", 100)
+    assert on_spark.growth == {"v": 2.5}
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"relations": 1, "growth": {}, "engines": {}}'])
+def test_a_file_that_cannot_be_read_is_as_good_as_none(tmp_path: Path, text: str) -> None:
+    (tmp_path / FILE).write_text(text)
+    assert read_statistics(tmp_path, "sail") == Statistics()
+    write_statistics(tmp_path, "sail", Statistics().with_growth("v", 1, 1))
+    assert read_statistics(tmp_path, "sail").growth == {"v": 1.0}
+
+
+def test_what_a_newer_version_keeps_is_left_aside(tmp_path: Path) -> None:
+    write_statistics(tmp_path, "sail", Statistics().with_relation("a.t", rows=1.0))
+    document = json.loads((tmp_path / FILE).read_text())
+    document["relations"]["a.t"]["of a newer version"] = 1
+    (tmp_path / FILE).write_text(json.dumps(document))
+    assert read_statistics(tmp_path, "sail").of("a.t") == Relation(rows=1.0)
+
+
+def test_views_that_are_gone_are_forgotten() -> None:
+    known = Statistics().with_growth("v", 1, 1).with_growth("w", 1, 1).with_relation("a.t", rows=1.0)
+    assert known.only(["v"]) == Statistics().with_growth("v", 1, 1)
+
+
+@pytest.mark.parametrize(
+    "values, rows, least, most",
+    [
+        (list(range(1000)), 1000, 1000, 1000),  # a key, all of it seen
+        (list(range(1000)), 100_000, 9_000, 11_000),
+        ([i % 10 for i in range(1000)], 1_000_000, 10, 10),
+        ([None] * 5, 100, 1, 1),
+        ([], 100, 1, 1),
+        (["a", "a", "b"], 3, 2, 2),
+    ],
+)
+def test_values_are_counted_from_a_sample(
+    values: list[object], rows: float, least: float, most: float
+) -> None:
+    sample = pa.chunked_array([pa.array(values, pa.string() if "a" in values else pa.int64())])
+    found = distinct_values(sample, rows)
+    assert least <= found <= most
+    assert found < inf
