@@ -10,8 +10,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from shops import Shop
+from stillframe.engine import Staged
 from stillframe.errors import ProjectError
 from stillframe.runtime import Warehouse, load_project
+from stillframe.runtime.copying import Worth
+from stillframe.runtime.learning import Learning
+from stillframe.runtime.prices import BUILT_IN
+from stillframe.runtime.statistics import Relation, Statistics, write_statistics
 from stillframe.sources.sqlite.source import SqliteSource
 
 pytestmark = pytest.mark.engine
@@ -101,7 +106,10 @@ def test_a_view_that_reads_another_column(copied: Shop) -> None:
         notes = {"notes": "SELECT id, note FROM a.orders WHERE amount > 3"}
         copied.views(text(notes), "more.sql")
         change(copied, Random(1))
-        warehouse.refresh()
+        modes = {name: outcome.mode for name, outcome in warehouse.maintain().outcomes.items()}
+        assert modes.pop("notes") == "full"
+        assert set(modes.values()) <= {"incremental", "unchanged"}, "the others go on while copies are made"
+        assert_right(warehouse)
         change(copied, Random(2))
         assert {o.mode for o in warehouse.maintain().outcomes.values()} <= {"incremental", "unchanged"}
         assert_right(warehouse)
@@ -205,3 +213,70 @@ def test_what_copies_cannot_be(copied: Shop, value: str) -> None:
     with pytest.raises(ProjectError) as caught:
         load_project(copied.root)
     assert caught.value.hint
+
+
+# -- the choice left to what was measured
+
+
+def slow_reads(monkeypatch: pytest.MonkeyPatch, seconds: dict[str, float]) -> None:
+    """What asking for rows of a relation takes is what these sessions say."""
+    learned = Learning.staged
+
+    def staged(self: Learning, kind: str, relation: str, staged: Staged, took: float) -> None:
+        learned(self, kind, relation, staged, took if kind == "change" else seconds.get(relation, 0.0))
+
+    monkeypatch.setattr(Learning, "staged", staged)
+
+
+def test_a_relation_that_is_dear_to_ask_for_is_copied(copied: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    slow_reads(monkeypatch, {"b.people": 5.0})
+    copied.configure(extra="copies: auto\n")
+    copied.views(text({"joined": VIEWS["joined"]}))
+    random = Random(11)
+    with copied.open() as warehouse:
+        warehouse.refresh()
+        for _ in range(3):
+            assert copies_in(warehouse) == set()
+            change(copied, random)
+            warehouse.refresh()
+        told = warehouse.plan("joined")["copies"]
+        assert told["b.people"]["wanted"] and not told["b.people"]["copied"]
+        assert not told["a.orders"]["wanted"]
+        for _ in range(3):
+            change(copied, random)
+            assert warehouse.maintain().outcomes["joined"].mode == "incremental"
+            assert copies_in(warehouse) == {"copy~b.people"}
+            assert_right(warehouse)
+        assert warehouse.plan("joined")["copies"]["b.people"]["copied"]
+
+
+def test_a_copy_that_is_dearer_to_keep_is_given_up(copied: Shop) -> None:
+    copied.configure(extra="copies: auto\n")
+    copied.views(text({"joined": VIEWS["joined"]}))
+    dear = Statistics().with_relation("b.people", rows=3.0, read_seconds=9.0, changed=1.0, sessions=9)
+    random = Random(12)
+    with copied.open() as warehouse:
+        warehouse.refresh()
+        write_statistics(warehouse.project.warehouse, copied.engine_name, dear)
+        change(copied, random)
+        warehouse.refresh()
+        assert copies_in(warehouse) == {"copy~b.people"}
+        cheap = Statistics().with_relation("b.people", rows=3.0, read_seconds=0.001, changed=1e7, sessions=9)
+        write_statistics(warehouse.project.warehouse, copied.engine_name, cheap)
+        for _ in range(2):
+            change(copied, random)
+            assert warehouse.maintain().outcomes["joined"].mode == "incremental"
+            assert copies_in(warehouse) == set()
+            assert_right(warehouse)
+
+
+def test_a_choice_is_not_changed_for_little() -> None:
+    known = Relation(rows=1e6, read_seconds=0.05, changed=0.0, sessions=9)
+    new, old = (Worth.of(known, BUILT_IN["sail"], 0.1, 3, kept=kept) for kept in (False, True))
+    assert new.is_worth_it and old.is_worth_it
+    close = Relation(rows=1e6, read_seconds=0.021, changed=0.0, sessions=9)
+    new, old = (Worth.of(close, BUILT_IN["sail"], 0.1, 3, kept=kept) for kept in (False, True))
+    assert not new.is_worth_it and old.is_worth_it
+    assert not Worth.of(
+        Relation(read_seconds=9.0, sessions=1), BUILT_IN["sail"], 0.1, 3, kept=False
+    ).is_worth_it

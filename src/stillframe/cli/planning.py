@@ -171,6 +171,7 @@ def plan_tree(found: Mapping[str, Any]) -> Tree:
     branch.add(
         Text(f"changes waiting: {waiting}; where none is known of, one row of each relation is assumed")
     )
+    _add_statistics(root, found)
     for part in found.get("parts", ()):
         _add_part(root, part)
     others = root.add(Text("not taken"))
@@ -192,6 +193,29 @@ def _add_propagation(root: Tree, found: Mapping[str, Any]) -> None:
 
 def _seconds(cost: float) -> str:
     return f"{cost:.2g} s" if cost < 1 else f"{cost:.1f} s"
+
+
+def _add_statistics(root: Tree, found: Mapping[str, Any]) -> None:
+    """What the estimates rest on."""
+    branch = root.add(Text("known from former sessions"))
+    for name, known in found["statistics"].items():
+        if known["rows"] is None:
+            branch.add(Text(f"{name}: nothing"))
+            continue
+        words = f"{name}: {_many(round(known['rows']), 'row')}, {known['changed'] or 0:.3g} changed a session"
+        if known["read_seconds"]:
+            words += f", {_seconds(known['read_seconds'])} a session to read at its source"
+        for column, values in known["distinct"].items():
+            words += f"; {column}: {values:.3g} values"
+        branch.add(Text(words))
+    for relation, copy in found.get("copies", {}).items():
+        words = f"{relation}: {'copied' if copy['copied'] else 'read at its source'}"
+        if "wanted" in copy:
+            asking, keeping = _seconds(copy["asking_seconds"]), _seconds(copy["keeping_seconds"])
+            words += f"; asking takes {asking} a session, a copy {keeping}"
+            if copy["wanted"] != copy["copied"]:
+                words += f": the next session {'makes' if copy['wanted'] else 'gives up'} the copy"
+        branch.add(Text(words))
 
 
 def _times(count: int) -> str:
@@ -227,7 +251,8 @@ def _add_routes(root: Tree, found: Mapping[str, Any]) -> None:
 def _cost_text(cost: Mapping[str, Any]) -> str:
     rows = "an unknown number of rows" if cost["rows"] is None else f"about {_many(cost['rows'], 'row')}"
     whole = _many(cost["whole_reads"], "read")
-    return f"{rows} in {_many(cost['queries'], 'query')}; {whole} of whole relations"
+    took = f"about {_seconds(cost['seconds'])}; "
+    return f"{took}{rows} in {_many(cost['queries'], 'query')}; {whole} of whole relations"
 
 
 def _query_text(query: Mapping[str, Any]) -> str:

@@ -8,51 +8,67 @@ vector has the relation's rows there, so no plan can tell the one from the other
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
 from stillframe.algebra import Literal, Output, Plan, Project, Ref, Scan, Schema, normalize, relations, scans
 from stillframe.algebra.plan import map_scans
 from stillframe.change import columns_read, merged
 from stillframe.errors import ProjectError
+from stillframe.lake.frame import ViewState
 from stillframe.runtime.choosing import TOP
 from stillframe.runtime.definitions import COPIES, Definitions, View
 from stillframe.sql import ViewText
 
-ALL, NONE = "all", "none"
+AUTO, ALL, NONE = "auto", "all", "none"
 
 
 @dataclass(frozen=True)
 class Copies:
-    """Which relations a project wants copied."""
+    """Which relations a project wants copied; `auto` are those whose copies are cheaper than asking."""
 
     every: bool = False
     named: tuple[str, ...] = ()
+    auto: bool = False
 
     @classmethod
     def parse(cls, value: object) -> Copies:
         match value:
-            case "all" | "none":
-                return cls(every=value == ALL)
+            case "all" | "none" | "auto":
+                return cls(every=value == ALL, auto=value == AUTO)
             case list() if all(isinstance(name, str) and "." in name for name in value):
                 return cls(named=tuple(value))
         raise ProjectError(
-            f"copies cannot be {value!r}", hint="copies: all, none, or a list of relations: [shop.orders]"
+            f"copies cannot be {value!r}",
+            hint="copies: auto, all, none, or a list of relations: [shop.orders]",
         )
 
-    def wanted(self, read: Collection[str]) -> frozenset[str]:
+    def wanted(self, read: Collection[str], worth: Callable[[str], bool]) -> frozenset[str]:
         """Of the relations that views read, those to copy; names are compared without regard to case."""
         if self.every:
             return frozenset(read)
+        if self.auto:
+            return frozenset(name for name in read if worth(name))
         known = {relation.lower(): relation for relation in read}
         return frozenset(known[name.lower()] for name in self.named if name.lower() in known)
 
 
-def with_copies(definitions: Definitions, copies: Copies) -> Definitions:
+def copy_name(relation: str) -> str:
+    return f"copy~{relation}"
+
+
+def with_copies(
+    definitions: Definitions,
+    copies: Copies,
+    shown: Mapping[str, ViewState] | None = None,
+    worth: Callable[[str], bool] = lambda relation: False,
+) -> Definitions:
     """The definitions with copies before the views that read them. A view that shows every transaction, and
-    one that a live protocol leads, read their sources themselves."""
+    one that a live protocol leads, read their sources themselves. So does, for one session, a view that the
+    newest frame shows, when a copy is yet to be made: it goes forward, and need not be computed anew."""
+    shown = shown or {}
     reading = [view for view in definitions.views.values() if not view.conducted and view.level != TOP]
-    wanted = copies.wanted({relation for view in reading for relation in view.relations})
+    wanted = copies.wanted({relation for view in reading for relation in view.relations}, worth)
     if not wanted:
         return definitions
     columns = merged(columns_read(view.plan) for view in reading)
@@ -61,9 +77,19 @@ def with_copies(definitions: Definitions, copies: Copies) -> Definitions:
     schemas = {scan.relation: scan.schema for view in reading for scan in scans(view.plan)}
     made = {name: _copy(name, schemas[name], columns[name]) for name in sorted(wanted)}
     kept: dict[str, View] = {view.name: view for view in made.values()}
+    ready = {name: copy for name, copy in made.items() if _is_there(copy, shown.get(copy.name))}
     for view in definitions.views.values():
-        kept[view.name] = _over(view, made, columns) if view in reading else view
+        if view not in reading:
+            kept[view.name] = view
+            continue
+        state = shown.get(view.name)
+        goes_on = state is not None and state.vector is not None and state.definition == view.text.select
+        kept[view.name] = _over(view, ready if goes_on else made, columns)
     return replace(definitions, views=kept)
+
+
+def _is_there(copy: View, state: ViewState | None) -> bool:
+    return state is not None and state.vector is not None and state.definition == copy.text.select
 
 
 def _copy(relation: str, schema: Schema, columns: frozenset[int]) -> View:
@@ -73,7 +99,7 @@ def _copy(relation: str, schema: Schema, columns: frozenset[int]) -> View:
         tuple(Output(schema[i].name, Ref(i, schema[i].type, schema[i].name)) for i in positions),
     )
     select = f"SELECT {', '.join(schema[i].name for i in positions)} FROM {relation}"
-    text = ViewText(f"copy~{relation}", {}, select)
+    text = ViewText(copy_name(relation), {}, select)
     source = relation.split(".", 1)[0]
     return View(text, plan, (relation,), (), frozenset({source}), owner=COPIES)
 

@@ -14,7 +14,7 @@ from stillframe.change.propagation import equated_columns
 from stillframe.engine import Staged
 from stillframe.lake.frame import ViewState
 from stillframe.runtime.deciding import FULL, INCREMENTAL
-from stillframe.runtime.definitions import View
+from stillframe.runtime.definitions import COPIES, View
 from stillframe.runtime.distinct import distinct_values, sampled
 from stillframe.runtime.estimating import Estimate
 from stillframe.runtime.outcome import Outcome
@@ -61,8 +61,9 @@ class Learning:
         """The session has published. `changed` says how many rows of a view changed in it, `whole` what was
         read of all of a relation."""
         known = self.statistics
+        asked = {name for view in views if view.owner != COPIES for name in view.relations}
         for relation in dict.fromkeys(name for view in views for name in view.relations):
-            known = self._with_relation(known, relation, whole(relation))
+            known = self._with_relation(known, relation, whole(relation), asked=relation in asked)
         for view in views:
             state = states(view.name)
             if state is not None and state.vector is not None:
@@ -89,7 +90,11 @@ class Learning:
         self.statistics = known
         return known
 
-    def _with_relation(self, known: Statistics, relation: str, whole: Staged | None) -> Statistics:
+    def _with_relation(
+        self, known: Statistics, relation: str, whole: Staged | None, *, asked: bool
+    ) -> Statistics:
+        """What reading at the source takes is of sessions in which a view `asked` for rows that met a
+        change: not of those that read all of it, nor of those that have a copy."""
         before = known.of(relation)
         change = self._changes.pop(relation, None)
         rows, row_seconds = before.rows, before.row_seconds
@@ -100,13 +105,18 @@ class Learning:
         read, took = self._rows.pop(relation, 0), self._seconds.pop(relation, 0.0)
         if read >= MANY_ROWS:
             row_seconds = aged(row_seconds, took / read)
-        return known.with_relation(
+        known = known.with_relation(
             relation,
             rows=rows,
             changed=before.changed if change is None else aged(before.changed, change.rows),
+            row_seconds=row_seconds,
+        )
+        if not asked or whole is not None:
+            return known
+        return known.with_relation(
+            relation,
             read_rows=aged(before.read_rows, read),
             read_seconds=aged(before.read_seconds, took),
-            row_seconds=row_seconds,
             sessions=before.sessions + 1,
         )
 

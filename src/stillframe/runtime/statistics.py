@@ -31,8 +31,9 @@ def aged(before: float | None, now: float) -> float:
 @dataclass(frozen=True)
 class Relation:
     """A relation of a source, or a view. Of a session: `changed` rows; `read_seconds` and `read_rows` of its
-    state at the source, for views that met a change. `row_seconds` is what a row takes that is read there.
-    `distinct` counts the values of columns that are joined, when it had `counted_at` rows."""
+    state at the source, for views that met a change; `sessions` counts those that this was measured in.
+    `row_seconds` is what a row takes that is read there. `distinct` counts the values of columns that are
+    joined, when it had `counted_at` rows."""
 
     rows: float | None = None
     changed: float | None = None

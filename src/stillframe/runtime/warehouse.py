@@ -25,7 +25,7 @@ from stillframe.runtime.catalog import Reached, reach, reached_or_remembered, st
 from stillframe.runtime.checking import check_views, unpublished, writer_for
 from stillframe.runtime.choosing import UNREACHED, Offer
 from stillframe.runtime.config import DRIVER, ENGINES, SCHEMAS, Project, bare_project, load_project
-from stillframe.runtime.copies import with_copies
+from stillframe.runtime.copying import Copying
 from stillframe.runtime.definitions import Definitions, read_texts, resolve_all, unknown_view
 from stillframe.runtime.evaluating import MOST_ROWS
 from stillframe.runtime.explain import explain, survey
@@ -86,6 +86,7 @@ class Warehouse:
         self._trees: dict[tuple[object, ...], Tree] = {}
         self._verified = VerifiedFrames(project.warehouse)
         self._definitions: tuple[object, Definitions] | None = None
+        self._copying = Copying(project)
         self.sources: dict[str, Source] = {
             source: open_source(source, config, base=project.root, keep=project.warehouse / "snapshots")
             for source, config in project.sources.items()
@@ -177,8 +178,8 @@ class Warehouse:
         known = (texts, reached.relations, [str(error) for error in unreached.values()])
         if self._definitions is None or self._definitions[0] != known:
             resolved = resolve_all(texts.views, reached.relations, texts.unreadable, unreached, self._offer)
-            self._definitions = (known, with_copies(resolved, self.project.copies))
-        return self._definitions[1]
+            self._definitions = (known, resolved)
+        return self._copying.over(self._definitions[1], self._newest)
 
     def _offer(self, source: str) -> Offer:
         """Of a source that cannot be reached, what is likely: nothing is computed before it is reached."""
@@ -446,7 +447,9 @@ class Warehouse:
             )
             for each in (view, *(part for part in definitions.views.values() if part.owner == name))
         ]
-        return {**found[0], "parts": found[1:]}
+        assert self._definitions is not None
+        copies = self._copying.told(self._definitions[1], frame, definitions.base_relations(name))
+        return {**found[0], "parts": found[1:], "copies": copies}
 
     def status(self) -> dict[str, Any]:
         """Where every view and every source stands."""

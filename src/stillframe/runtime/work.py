@@ -43,19 +43,14 @@ from stillframe.runtime.compiling import Compiler
 from stillframe.runtime.computing import Computing
 from stillframe.runtime.conduct import NotQuiet
 from stillframe.runtime.config import DRIVER
-from stillframe.runtime.deciding import FULL, Deciding, Decision
 from stillframe.runtime.definitions import COPIES, View
-from stillframe.runtime.estimating import Estimator, Sized, Sizes, relation_size
-from stillframe.runtime.evaluating import MOST_ROWS
 from stillframe.runtime.fixing import Fixing, Means, positions_of
-from stillframe.runtime.learning import Learning
 from stillframe.runtime.loading import Loaded
 from stillframe.runtime.ordering import Ordering
 from stillframe.runtime.outcome import NeedsFull, Outcome, Step
 from stillframe.runtime.passing import pass_on, shown_columns
-from stillframe.runtime.prices import prices
 from stillframe.runtime.reads import Reads, Upstream, ViewFiles
-from stillframe.runtime.statistics import Statistics
+from stillframe.runtime.weighing import Weighing
 from stillframe.sources.base import Position
 
 COST = "COST"  # the reason for computing anew what could go forward
@@ -90,11 +85,7 @@ class Work:
         self._numbers = count()
         self._rows_read = 0
         self._waited = 0.0  # for the engine to start
-        self.learning = Learning(means.statistics)
-        here = MOST_ROWS if means.small_changes == DRIVER else 0
-        estimator = Estimator(prices(means.kind, means.lake.path), means.settle_rows, here, means.trees)
-        self.deciding = Deciding(self.views, self._sizes, self._rows_of, estimator, means.statistics)
-        self._is_decided = False
+        self.weighing = Weighing(self)
         self.fixing = Fixing(means, previous, self.views, full, fixed or {}, self.staging)
         self.vector = self.fixing.vector
         self.conducting = self.fixing.conducting
@@ -119,7 +110,7 @@ class Work:
 
     # -- what was fixed
 
-    def _former(self, name: str) -> ViewState | None:
+    def former(self, name: str) -> ViewState | None:
         return self.previous.views.get(name) if self.previous else None
 
     def _begins(self, view: View) -> bool:
@@ -132,7 +123,7 @@ class Work:
         return engine
 
     def _staged(self, kind: str, relation: str, staged: Staged, seconds: float) -> None:
-        self.learning.staged(kind, relation, staged, seconds)
+        self.weighing.learning.staged(kind, relation, staged, seconds)
         self._rows_read += staged.rows if kind == "state" else 0
         source = relation.split(".", 1)[0]
         size = sum(path.stat().st_size for path in staged.files)
@@ -158,7 +149,7 @@ class Work:
                 return self.previous
             frame = self._published(frame)
             with suppress(OSError):
-                self.means.statistics = self._learned()
+                self.means.statistics = self.weighing.learned(self._all_states())
         finally:
             self.means.lake.discard(self.staging)
         self.means.observe(Step.PUBLISHED, str(frame.number))
@@ -225,7 +216,7 @@ class Work:
 
     def _maintain(self, view: View) -> None:
         started, read, waited = time.perf_counter(), self._rows_read, self._waited
-        former = self._former(view.name)
+        former = self.former(view.name)
         try:
             self._check_inputs(view)
             held = self._why_held(view, former)
@@ -247,7 +238,8 @@ class Work:
             outcome = self._stop(view, former, error)
         took = time.perf_counter() - started
         outcome = replace(outcome, seconds=took, rows_read=self._rows_read - read)
-        self.outcomes[view.name] = self._costed(view, outcome, took - (self._waited - waited))
+        took -= self._waited - waited
+        self.outcomes[view.name] = self.weighing.measured(view, outcome, took)
 
     def _compute(self, view: View, former: ViewState | None, passing: tuple[str, ...] = ()) -> Outcome:
         """Bring a view forward, or recompute it. An error of the change alone may be one that the view at
@@ -275,7 +267,7 @@ class Work:
                 hint="refresh it with --full once, or use refresh_policy = 'incremental'",
             )
         if reason == COST:
-            detail = self.deciding.decisions[view.name].why
+            detail = self.weighing.why(view)
         return replace(self._recompute(view, reason), detail=detail)
 
     def _why_held(self, view: View, former: ViewState | None) -> str | None:
@@ -314,7 +306,7 @@ class Work:
                     code="UPSTREAM_STOPPED",
                 )
 
-    def _must_be_full(self, view: View, former: ViewState | None) -> str | None:
+    def must_be_full(self, view: View, former: ViewState | None) -> str | None:
         """Why it cannot go forward, whatever that would cost."""
         if former is None or former.vector is None:
             return "NEW"
@@ -327,83 +319,15 @@ class Work:
         return self.fixing.reloads.get(view.name)
 
     def _reason_for_full(self, view: View, former: ViewState | None) -> str | None:
-        reason = self._must_be_full(view, former)
+        reason = self.must_be_full(view, former)
         if reason is not None:
             return reason
-        decision = self._decision(view)
-        if decision is not None and decision.mode == FULL:
+        if self.weighing.is_cheaper_anew(view):
             return COST
         for name in view.upstream:
             if self.outcomes[name].mode == "full":
                 return "UPSTREAM_FULL"
         return None
-
-    # -- what it costs
-
-    def _decision(self, view: View) -> Decision | None:
-        """All views are decided on when the first is, copies of relations before them."""
-        if not self._is_decided and view.owner != COPIES:
-            self._is_decided = True
-            can: dict[str, View] = {}
-            for each in self.views.values():
-                former = self._former(each.name)
-                if each.name in self.outcomes or former is None or each.conducted:
-                    continue
-                inputs = [name for name in each.upstream if name not in self.outcomes]
-                if self._must_be_full(each, former) is None and all(name in can for name in inputs):
-                    can[each.name] = each
-            self.deciding.decide(can)
-        return self.deciding.decisions.get(view.name)
-
-    def _rows_of(self, name: str) -> float | None:
-        state = self.states.get(name) or self._former(name)
-        return None if state is None else float(max(0, state.rows))
-
-    def _sizes(self, view: View) -> Sizes:
-        """Of what a view reads: relations, and views that are done."""
-        former = self._former(view.name)
-        after = positions_of(former) if former is not None and former.vector is not None else {}
-        known = self.learning.statistics
-
-        def size(name: str) -> Sized:
-            if name in view.relations:
-                source = name.split(".", 1)[0]
-                change = self.reads.change(name, after[source]).rows if source in after else 0
-                return relation_size(known.of(name), change)
-            rows, before = self._rows_of(name) or 0.0, self._former(name)
-            changed = self.changes[name].rows if name in self.changes else 0.0
-            if before is None or (name in self.outcomes and self.outcomes[name].mode == FULL):
-                changed = rows
-            return Sized(rows, changed, distinct=known.of(name).distinct)
-
-        return size
-
-    def _costed(self, view: View, outcome: Outcome, took: float) -> Outcome:
-        """With what it was estimated to take, and took; which is learned."""
-        decision = self.deciding.decisions.get(view.name)
-        model = None if decision is None else decision.model
-        if model is None and outcome.mode == FULL:
-            with suppress(StillframeError):
-                model = self.deciding.model(view, {})
-        self.learning.maintained(view, model, outcome, took)
-        if decision is None or outcome.mode not in (FULL, "incremental"):
-            return outcome
-        cost = {**decision.to_json(), "measured": round(took, 4)}
-        state = self.states[view.name]
-        self.states[view.name] = replace(state, session={**state.session, "cost": cost})
-        return replace(outcome, cost=cost)
-
-    def _learned(self) -> Statistics:
-        states = self._all_states()
-        learned = self.learning.done(
-            tuple(self.views.values()),
-            states.get,
-            lambda name: self.changes[name].rows if name in self.changes else 0,
-            self.reads.known,
-            self.means.lake.path,
-        )
-        known = self.means.definitions.views
-        return learned.only({*known, *(name for view in known.values() for name in view.relations)})
 
     def _incremental(self, view: View, former: ViewState) -> Outcome:
         after = positions_of(former)
@@ -432,7 +356,7 @@ class Work:
         computing = Computing(
             self._engine, binder, rows_in <= BROADCAST_ROWS, self.means.small_changes == DRIVER
         )
-        order = Ordering(binder, self.deciding.estimator, self.means.statistics)
+        order = Ordering(binder, self.weighing.estimator, self.means.statistics)
         compiler = Compiler(computing, order)
         if isinstance(view.plan, Keywise):
             folder = self.staging / f"touched-{next(self._numbers)}"
@@ -492,7 +416,7 @@ class Work:
         if view.level != TOP or done.error is not None:
             return
         for shown in done.shown[:-1]:
-            former = self._former(view.name)
+            former = self.former(view.name)
             folder = self.means.lake.attempt("changes", view.name)
             assert former is not None
             if shown.whole and self.conducting.change(done.before, shown, view.schema, folder):
@@ -569,7 +493,7 @@ class Work:
         found = {}
         seen = former.session.get("frame")
         for name in view.upstream:
-            after, before = self.states[name], self._former(name)
+            after, before = self.states[name], self.former(name)
             if before is None:
                 raise NeedsFull("UPSTREAM_NEW")
             if seen is not None and before.session.get("frame") == seen:

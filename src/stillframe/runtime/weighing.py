@@ -1,0 +1,112 @@
+"""A session's views weighed: what either way of maintaining them would cost, what it did cost, and what is
+learned of that for the sessions after it."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from stillframe.errors import StillframeError
+from stillframe.lake.frame import ViewState
+from stillframe.runtime.config import DRIVER
+from stillframe.runtime.deciding import FULL, INCREMENTAL, Deciding
+from stillframe.runtime.definitions import COPIES, View
+from stillframe.runtime.estimating import Estimator, Sized, Sizes, relation_size
+from stillframe.runtime.evaluating import MOST_ROWS
+from stillframe.runtime.fixing import positions_of
+from stillframe.runtime.learning import Learning
+from stillframe.runtime.outcome import Outcome
+from stillframe.runtime.prices import prices
+from stillframe.runtime.statistics import Statistics
+
+if TYPE_CHECKING:
+    from stillframe.runtime.work import Work
+
+
+class Weighing:
+    """All views are weighed when the first that is no copy of a relation is asked about: what changed is
+    known then, and nothing of it computed yet."""
+
+    def __init__(self, work: Work) -> None:
+        means = work.means
+        self._work = work
+        self.learning = Learning(means.statistics)
+        here = MOST_ROWS if means.small_changes == DRIVER else 0
+        self.estimator = Estimator(prices(means.kind, means.lake.path), means.settle_rows, here, means.trees)
+        self._deciding = Deciding(work.views, self._sizes, self._rows, self.estimator, means.statistics)
+        self._is_done = False
+
+    def is_cheaper_anew(self, view: View) -> bool:
+        if not self._is_done and view.owner != COPIES:
+            self._is_done = True
+            self._deciding.decide(self._able())
+        decision = self._deciding.decisions.get(view.name)
+        return decision is not None and decision.mode == FULL
+
+    def why(self, view: View) -> str:
+        return self._deciding.decisions[view.name].why
+
+    def measured(self, view: View, outcome: Outcome, took: float) -> Outcome:
+        """The outcome with what it was estimated to take, and took; which is learned."""
+        decision = self._deciding.decisions.get(view.name)
+        model = None if decision is None else decision.model
+        if model is None and outcome.mode == FULL:
+            with suppress(StillframeError):
+                model = self._deciding.model(view, {})
+        self.learning.maintained(view, model, outcome, took)
+        if decision is None or outcome.mode not in (FULL, INCREMENTAL):
+            return outcome
+        cost = {**decision.to_json(), "measured": round(took, 4)}
+        state = self._work.states[view.name]
+        self._work.states[view.name] = replace(state, session={**state.session, "cost": cost})
+        return replace(outcome, cost=cost)
+
+    def learned(self, states: dict[str, ViewState]) -> Statistics:
+        """The session has published these states."""
+        changes = self._work.changes
+        found = self.learning.done(
+            tuple(self._work.views.values()),
+            states.get,
+            lambda name: changes[name].rows if name in changes else 0,
+            self._work.reads.known,
+            self._work.means.lake.path,
+        )
+        known = self._work.means.definitions.views
+        return found.only({*known, *(name for view in known.values() for name in view.relations)})
+
+    def _able(self) -> list[str]:
+        """The views that can go forward, as can all they read."""
+        work, able = self._work, dict[str, View]()
+        for view in work.views.values():
+            former = work.former(view.name)
+            if view.name in work.outcomes or former is None or view.conducted:
+                continue
+            ahead = [name for name in view.upstream if name not in work.outcomes]
+            if work.must_be_full(view, former) is None and all(name in able for name in ahead):
+                able[view.name] = view
+        return list(able)
+
+    def _rows(self, name: str) -> float | None:
+        state = self._work.states.get(name) or self._work.former(name)
+        return None if state is None else float(max(0, state.rows))
+
+    def _sizes(self, view: View) -> Sizes:
+        """Of what a view reads: relations, and views that are done."""
+        work = self._work
+        former = work.former(view.name)
+        after = positions_of(former) if former is not None and former.vector is not None else {}
+        known = self.learning.statistics
+
+        def size(name: str) -> Sized:
+            if name in view.relations:
+                source = name.split(".", 1)[0]
+                change = work.reads.change(name, after[source]).rows if source in after else 0
+                return relation_size(known.of(name), change)
+            rows = self._rows(name) or 0.0
+            changed = float(work.changes[name].rows) if name in work.changes else 0.0
+            if work.former(name) is None or (name in work.outcomes and work.outcomes[name].mode == FULL):
+                changed = rows
+            return Sized(rows, changed, distinct=known.of(name).distinct)
+
+        return size
