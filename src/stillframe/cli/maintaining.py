@@ -112,6 +112,7 @@ class Log:
     complaints: dict[str, str] = field(default_factory=dict)
     refused: dict[str, tuple[Reason, ...]] = field(default_factory=dict)
     failing: bool = False
+    late: int = 0  # frames that showed a change later than the target
 
     def record(self, result: Result) -> None:
         self.failing = False
@@ -132,12 +133,13 @@ class Log:
             "rows_out": rows_out,
             "seconds": round(seconds, 3),
             "lag": lag,
+            "age": None if result.age is None else round(result.age, 1),
             "views": {name: outcome.mode for name, outcome in result.outcomes.items()},
         }
         self.frames.append(entry)
         self.output.say(
             f"frame {result.frame.number:<6} {rows_in:>6} rows in  {rows_out:>6} rows out  "
-            f"{seconds:6.2f} s  lag {lag} changes"
+            f"{seconds:6.2f} s  lag {lag} changes{self._shown_after(result.age)}"
         )
         for name in result.outcomes:
             error = result.outcomes[name].error
@@ -145,6 +147,14 @@ class Log:
                 self.complaints.pop(name, None)
             else:
                 self.complain(name, error, f"view {name} is stopped")
+
+    def _shown_after(self, age: float | None) -> str:
+        """How old the oldest change was when it was shown, against the target."""
+        target = self.warehouse.project.target_lag
+        if age is None or target is None:
+            return ""
+        self.late += age > target
+        return f"  shown after {age:.1f} s{' (late)' if age > target else ''}"
 
     def _lag(self) -> int | None:
         """Changes committed since the frame was fixed; None where a source does not say."""
@@ -178,7 +188,7 @@ def run(warehouse: Warehouse, options: argparse.Namespace, output: Output) -> in
         with progress(warehouse, output.err, f"starting the engine ({engine})"):
             _ = warehouse.engine
         take_over()
-        output.say(f"looking for changes every {every:g} s; Ctrl-C ends")
+        output.say(f"looking for changes every {every:g} s{_aim(warehouse)}; Ctrl-C ends")
         while not stop.is_set():
             try:
                 warehouse.run(every, stop=stop, on_result=log.record, on_look=log.look)
@@ -187,16 +197,24 @@ def run(warehouse: Warehouse, options: argparse.Namespace, output: Output) -> in
                 log.failing = True
                 log.complain("", error)
                 stop.wait(max(every, 1.0))
-    output.say(f"{log.count} frames, {log.rows_in} rows in, {log.rows_out} rows out")
+    late = "" if warehouse.pace is None else f", {log.late} later than the target"
+    output.say(f"{log.count} frames, {log.rows_in} rows in, {log.rows_out} rows out{late}")
     output.document(
         {
             "frames": list(log.frames),
             "count": log.count,
             "rows_in": log.rows_in,
             "rows_out": log.rows_out,
+            "target_lag": warehouse.project.target_lag,
+            "late": log.late,
         }
     )
     return 1 if log.failing else 0
+
+
+def _aim(warehouse: Warehouse) -> str:
+    target = warehouse.project.target_lag
+    return "" if target is None else f", to show each within {target:g} s"
 
 
 @contextmanager

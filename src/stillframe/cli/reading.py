@@ -57,6 +57,7 @@ def status_text(found: Mapping[str, Any]) -> RenderableType:
         parts.append(Text(f"frame {found['frame']}, published {found['published_at']}", style="bold"))
     if found["views"]:
         parts += [_views_table(found["views"]), _reasons(found["views"])]
+        parts += [_target(found["target_lag"], found["views"])] if found["target_lag"] else []
     parts.append(_sources_table(found["sources"]))
     bound = found["settle_bound"]
     parts.append(
@@ -99,6 +100,16 @@ def _lag(source: str, lag: Mapping[str, Any]) -> str:
     if not lag["transactions"]:
         return f"{source} 0"
     return f"{source} {lag['transactions']} ({lag['seconds']:g} s)"
+
+
+def _target(seconds: float, views: Mapping[str, Mapping[str, Any]]) -> RenderableType:
+    late = [name for name, view in views.items() if view["within_target"] is False]
+    unknown = [name for name, view in views.items() if view["within_target"] is None]
+    if late:
+        return Text(f"target lag {seconds:g} s: missed by {', '.join(late)}", style="red")
+    if unknown:
+        return Text(f"target lag {seconds:g} s: not known of {', '.join(unknown)}", style="yellow")
+    return Text(f"target lag {seconds:g} s: met", style="green")
 
 
 def _reasons(views: Mapping[str, Mapping[str, Any]]) -> RenderableType:

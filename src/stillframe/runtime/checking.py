@@ -122,6 +122,7 @@ _NOTHING: Mapping[str, Any] = {
     "rows": None,
     "mode": None,
     "lag": {},
+    "within_target": None,
     "verified_through": None,
     "settled_frame": None,
     "unsettled_rows": 0,

@@ -45,6 +45,7 @@ class Project:
     load_chunk: int = 250_000  # rows that a first load reads at a time
     small_changes: str = DRIVER
     copies: Copies = field(default_factory=Copies)
+    target_lag: float | None = None  # seconds; without it, `run` shows changes as soon as it sees them
 
     @property
     def views(self) -> Path:
@@ -75,6 +76,7 @@ def load_project(root: Path) -> Project:
         "load_chunk",
         "copies",
         "small_changes",
+        "target_lag",
     }
     _only(document, known, FILE)
     name = document.get("name")
@@ -94,6 +96,7 @@ def load_project(root: Path) -> Project:
         load_chunk=_chunk(document.get("load_chunk", Project.load_chunk)),
         small_changes=_small_changes(document.get("small_changes", DRIVER)),
         copies=_copies(document.get("copies", NONE), _mapping(document, "sources")),
+        target_lag=_target(document.get("target_lag")),
     )
 
 
@@ -111,6 +114,13 @@ def _small_changes(value: Any) -> str:
     if value not in (DRIVER, ENGINE):
         raise ProjectError(f"small_changes cannot be {value!r}", hint=f"small_changes: {DRIVER} or {ENGINE}")
     return str(value)
+
+
+def _target(value: Any) -> float | None:
+    seconds = None if value is None else _duration(value).total_seconds()
+    if seconds == 0:
+        raise ProjectError("target_lag is a time above 0", hint="target_lag: 10s")
+    return seconds
 
 
 def _chunk(value: Any) -> int:

@@ -1,16 +1,21 @@
-"""Refreshing until stopped: a session when there is work, and beside it settling and the heartbeat."""
+"""Refreshing until stopped: a session when there is work, with a target for lag as late as that allows, and
+beside it settling and the heartbeat."""
 
 from __future__ import annotations
 
+import math
 import threading
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from stillframe.errors import StillframeError
 from stillframe.lake.frame import HELD, STOPPED, Frame
 from stillframe.runtime.definitions import Definitions
+from stillframe.runtime.pace import Pace
 from stillframe.runtime.status import log_positions, transactions_behind
 from stillframe.sources.base import Source
 
@@ -20,6 +25,20 @@ if TYPE_CHECKING:
 
 BEAT_SECONDS = 30.0
 PASSING = ("LOCKED",)  # a source says nothing of its views by it
+LOOKS = 4  # within a target, at least
+PROMPT = 0.02  # seconds that are no delay
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """What a session now could show that the newest frame does not: about so many changed rows; and `more`,
+    which is not put off: a view that begins or is held, or a source that does not say."""
+
+    rows: int = 0
+    more: bool = False
+
+    def __bool__(self) -> bool:
+        return self.more or self.rows > 0
 
 
 class Watch:
@@ -31,37 +50,73 @@ class Watch:
         self._tried: dict[str, object] = {}
 
     def tried(self) -> None:
-        """A session came to its end since `has_work` was asked."""
+        """A session came to its end since `waiting` was asked."""
         self._tried = self._seen
 
-    def has_work(
+    def waiting(
         self,
         frame: Frame | None,
         definitions: Definitions,
         sources: Mapping[str, Source],
         loading: frozenset[str] = frozenset(),
-    ) -> bool:
+    ) -> Waiting:
         """`loading` are views that a session leaves alone for now."""
         states = frame.views if frame else {}
         stopped: dict[str, object] = {}
-        work = any(name in states and states[name].state != STOPPED for name in definitions.refused)
+        rows: dict[str, int] = {}
+        more = any(name in states and states[name].state != STOPPED for name in definitions.refused)
         for view in definitions.views.values():
             if view.name in loading:
                 continue
             state = states.get(view.name)
             if state is None:
-                work = True
+                more = True
             elif state.state == STOPPED:
                 upstream = [(states[u].state, states[u].changed) for u in view.upstream if u in states]
                 stopped[view.name] = (view.text.select, log_positions(sources, view.sources), upstream)
-                work = work or (state.reason or {}).get("code") in PASSING
+                more = more or (state.reason or {}).get("code") in PASSING
             elif state.state == HELD or (state.definition, state.schema) != (view.text.select, view.schema):
-                work = True
+                more = True
             else:
-                behind = transactions_behind(sources, view.relations, state)
-                work = work or any(n != 0 for n in behind.values())
+                for source, behind in transactions_behind(sources, view.relations, state).items():
+                    more = more or behind is None
+                    rows[source] = max(rows.get(source, 0), behind or 0)
         self._seen = stopped
-        return work or any(self._tried.get(name) != now for name, now in stopped.items())
+        changed = any(self._tried.get(name) != now for name, now in stopped.items())
+        return Waiting(sum(rows.values()) or int(changed), more)
+
+
+class Timing:
+    """Puts sessions off while a target for lag allows it; without one, never."""
+
+    def __init__(self, pace: Pace | None, clock: Callable[[], float] = time.monotonic) -> None:
+        self.age: float | None = None  # of the oldest change that the last session showed, when it did
+        self._pace = pace
+        self._clock = clock
+        self._quiet = clock()  # what waits came later
+        self._oldest = 0.0
+
+    def slack(self, waiting: Waiting, since: Callable[[], datetime | None]) -> float:
+        """How long there is no need for a session."""
+        now = self._clock()
+        if self._pace is None:
+            return 0.0 if waiting else math.inf
+        self._pace.looked(waiting.rows)
+        if not waiting.rows:
+            self._quiet = now
+            return 0.0 if waiting.more else math.inf
+        self._oldest = _age(since(), now - self._quiet)
+        return 0.0 if waiting.more else self._pace.slack(self._oldest, waiting.rows)
+
+    @contextmanager
+    def session(self, waiting: Waiting) -> Iterator[None]:
+        began, self.age = self._clock(), None
+        yield
+        lasted, self._quiet = self._clock() - began, began
+        if self._pace is not None and waiting.rows:
+            self.age = self._oldest + lasted
+            if not waiting.more:
+                self._pace.took(waiting.rows, lasted)
 
 
 def run(
@@ -75,6 +130,9 @@ def run(
     loader: threading.Thread | None = None
     beaten = time.monotonic()
     shown: int | None = None
+    timing = Timing(warehouse.pace)
+    if warehouse.pace is not None:
+        every = min(every, warehouse.pace.target / LOOKS)
     try:
         while not stop.is_set():
             began = time.monotonic()
@@ -83,8 +141,13 @@ def run(
             if warehouse.loading() and (loader is None or not loader.is_alive()):
                 loader = threading.Thread(target=_load_quietly, args=[warehouse], name="load", daemon=True)
                 loader.start()
-            if warehouse.moved():
-                result = warehouse.bring_forward(beside=True)
+            waiting = warehouse.waiting()
+            slack = timing.slack(waiting, warehouse.waiting_since)
+            if waiting and slack <= PROMPT:
+                slack = every
+                with timing.session(waiting):
+                    result = warehouse.bring_forward(beside=True)
+                result = replace(result, age=timing.age)
                 if on_result is not None and result.frame.number != shown:
                     on_result(result)
                 shown = result.frame.number
@@ -96,10 +159,17 @@ def run(
             if time.monotonic() - beaten > BEAT_SECONDS:
                 _beat(warehouse)
                 beaten = time.monotonic()
-            stop.wait(max(0.0, every - (time.monotonic() - began)))
+            stop.wait(max(0.0, min(every, slack) - (time.monotonic() - began)))
     finally:
         if settler is not None:
             settler.join()
+
+
+def _age(since: datetime | None, at_most: float) -> float:
+    """Of the oldest change, by its writer's clock; where nobody says, or that clock is ahead of this one, the
+    most it can be."""
+    told = -1.0 if since is None else (datetime.now(UTC) - since).total_seconds()
+    return told if told >= 0 else at_most
 
 
 def _load_quietly(warehouse: Warehouse) -> None:

@@ -82,6 +82,7 @@ class Result:
     outcomes: Mapping[str, Outcome]
     history: tuple[Entry, ...] = ()  # what live protocols heard and did
     parts: Mapping[str, Outcome] = field(default_factory=dict)
+    age: float | None = None  # seconds, of the oldest change it shows, when it did; where `run` asks for it
 
     @property
     def failures(self) -> dict[str, Outcome]:

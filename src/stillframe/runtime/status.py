@@ -9,7 +9,7 @@ from typing import Any
 
 from stillframe.errors import StillframeError
 from stillframe.lake import Lake
-from stillframe.lake.frame import Frame, ViewState
+from stillframe.lake.frame import STOPPED, Frame, ViewState
 from stillframe.runtime.definitions import Definitions, by_source
 from stillframe.runtime.metrics import Metrics
 from stillframe.runtime.settle import unsettled_rows
@@ -49,6 +49,27 @@ def _lag(
     return found
 
 
+def waiting_since(sources: Mapping[str, Source], definitions: Definitions, frame: Frame) -> datetime | None:
+    """When the oldest change was made that a view of the frame does not show; None where no source says."""
+    asked: dict[tuple[str, Position], set[str]] = {}
+    for name, view in definitions.views.items():
+        state = frame.views.get(name)
+        for source, tables in by_source(view.relations).items():
+            if state is not None and state.state != STOPPED and source in (state.vector or {}):
+                asked.setdefault((source, _position(state, source)), set()).update(tables)
+    found = []
+    for (source, at), read in asked.items():
+        with suppress(StillframeError):
+            found.append(sources[source].waiting_since(sorted(read), at))
+    return min((since for since in found if since is not None), default=None)
+
+
+def within(lag: Mapping[str, Mapping[str, Any]], target: float | None) -> bool | None:
+    """Whether a view's lag is under the target; None without a target, or where a source does not say."""
+    seconds = [one["seconds"] for one in lag.values()]
+    return None if target is None or None in seconds or not seconds else max(seconds) <= target
+
+
 def _position(state: ViewState, source: str) -> Position:
     return Position.from_json((state.vector or {})[source])
 
@@ -71,6 +92,7 @@ def view_status(
     definitions: Definitions,
     verified: Mapping[str, int],
     metrics: Metrics,
+    target_lag: float | None = None,
 ) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     for name, state in frame.shown.items():
@@ -87,6 +109,7 @@ def view_status(
             "rows": state.rows,
             "mode": state.session.get("mode"),
             "lag": lag,
+            "within_target": within(lag, target_lag),
             "verified_through": verified.get(name),
             "settled_frame": state.settled,
             "unsettled_rows": unsettled_rows(state),

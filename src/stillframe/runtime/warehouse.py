@@ -31,13 +31,14 @@ from stillframe.runtime.evaluating import MOST_ROWS
 from stillframe.runtime.explain import explain, survey
 from stillframe.runtime.loading import Loader
 from stillframe.runtime.loads import Loads
-from stillframe.runtime.loop import Watch, run
+from stillframe.runtime.loop import Waiting, Watch, run
 from stillframe.runtime.metrics import Metrics
 from stillframe.runtime.outcome import Observer, Result, unobserved
+from stillframe.runtime.pace import Pace
 from stillframe.runtime.session import Session
 from stillframe.runtime.settle import due, settle
 from stillframe.runtime.statistics import read_statistics
-from stillframe.runtime.status import source_status, view_status
+from stillframe.runtime.status import source_status, view_status, waiting_since
 from stillframe.runtime.verify import FRAME_EXPIRED, Verification, VerifiedFrames, Verifier
 from stillframe.sources import open_source
 from stillframe.sources.base import Relation, Source
@@ -84,6 +85,7 @@ class Warehouse:
         self._times: dict[int, datetime] = {}
         self._watch = Watch()
         self._trees: dict[tuple[object, ...], Tree] = {}
+        self.pace = None if project.target_lag is None else Pace(project.target_lag)
         self._verified = VerifiedFrames(project.warehouse)
         self._definitions: tuple[object, Definitions] | None = None
         self._copying = Copying(project)
@@ -314,7 +316,16 @@ class Warehouse:
 
     def moved(self) -> bool:
         """Whether a session now could show something the newest frame does not."""
-        return self._watch.has_work(self._newest(), self.definitions(), self.sources, self.loading())
+        return bool(self.waiting())
+
+    def waiting(self) -> Waiting:
+        """What a session now could show that the newest frame does not."""
+        return self._watch.waiting(self._newest(), self.definitions(), self.sources, self.loading())
+
+    def waiting_since(self) -> datetime | None:
+        """When the oldest change that waits was made, by its writer's clock; None where no source says."""
+        frame = self._newest()
+        return waiting_since(self.sources, self.definitions(), frame) if frame else None
 
     def run(
         self,
@@ -465,13 +476,15 @@ class Warehouse:
                 for name, source in self.sources.items()
             },
             "settle_bound": asdict(self.project.settle),
+            "target_lag": self.project.target_lag,
         }
 
     def _view_status(self, frame: Frame | None) -> dict[str, dict[str, Any]]:
         definitions, verified = self.definitions(), self._verified.read()
         shown: dict[str, dict[str, Any]] = {}
         if frame is not None:
-            shown = view_status(frame, self.lake, self.sources, definitions, verified, self.metrics)
+            target = self.project.target_lag
+            shown = view_status(frame, self.lake, self.sources, definitions, verified, self.metrics, target)
         return unpublished(definitions, shown)
 
     # -- sources
