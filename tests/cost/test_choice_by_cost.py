@@ -89,6 +89,22 @@ def test_plan_tells_statistics_and_seconds(shop: Shop) -> None:
         json.dumps(found)
 
 
+def test_values_of_nothing_are_not_counted(tmp_path: Path, engine: Engine, engine_name: str) -> None:
+    """Rows of views may all be in changes, or be none."""
+    made = Shop(tmp_path, engine, engine_name)
+    made.source("a", TABLES)
+    made.views(
+        VIEWS + "CREATE MATERIALIZED VIEW twice AS"
+        " SELECT x.id FROM joined x JOIN joined y ON x.name = y.name AND x.amount = y.amount;"
+    )
+    with made.open() as warehouse:
+        for number in range(3):
+            assert not warehouse.maintain().failures
+            made.write("a", f"INSERT INTO customers VALUES ({number}, 'x')")
+            made.write("a", f"INSERT INTO orders VALUES ({number}, {number}, 1)")
+        assert all(found.ok for found in warehouse.verify_all().values())
+
+
 # -- the decision alone
 
 

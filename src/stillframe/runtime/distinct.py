@@ -26,14 +26,13 @@ def distinct_values(sample: pa.ChunkedArray, rows: float) -> float:
     return max(1.0, min(rows, seen - once + once * sqrt(max(1.0, rows / read))))
 
 
-def sampled(files: Sequence[Path], names: Sequence[str]) -> pa.Table:
-    """Columns of some rows: the first of a few files that lie apart."""
+def sampled(files: Sequence[Path], names: Sequence[str]) -> pa.Table | None:
+    """Columns of some rows: the first of a few files that lie apart; None where there is no row."""
     step = max(1, len(files) // SAMPLE_FILES)
     chosen = list(files)[::step][:SAMPLE_FILES]
     heads = (
         next(pq.ParquetFile(path).iter_batches(SAMPLE_ROWS // len(chosen), columns=list(names)), None)
         for path in chosen
     )
-    return pa.concat_tables(
-        [pa.Table.from_batches([head]).select(names) for head in heads if head is not None]
-    )
+    tables = [pa.Table.from_batches([head]).select(names) for head in heads if head is not None]
+    return pa.concat_tables(tables) if tables else None

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from stillframe.algebra import Join, Plan, Scan
@@ -77,18 +78,24 @@ class Learning:
         for name, columns in joined_columns(view.plan for view in views).items():
             rows = known.of(name).rows
             if rows and _is_stale(known.of(name), columns):
-                state, staged = states(name), whole(name)
-                if state is not None:
-                    sample = sampled([root / file.path for file in state.base], list(columns))
-                elif staged is not None:
-                    places = [staged.positions.index(position) for position in columns.values()]
-                    sample = sampled(staged.files, [internal_name(place) for place in places])
-                else:
+                sample = self._sample(columns, states(name), whole(name), root)
+                if sample is None:
                     continue
                 values = {column: distinct_values(sample.column(i), rows) for i, column in enumerate(columns)}
                 known = known.with_relation(name, distinct=values, counted_at=rows)
         self.statistics = known
         return known
+
+    @staticmethod
+    def _sample(
+        columns: Mapping[str, int], state: ViewState | None, whole: Staged | None, root: Path
+    ) -> pa.Table | None:
+        if state is not None:
+            return sampled([root / file.path for file in state.base], list(columns))
+        if whole is None:
+            return None
+        places = [whole.positions.index(position) for position in columns.values()]
+        return sampled(whole.files, [internal_name(place) for place in places])
 
     def _with_relation(
         self, known: Statistics, relation: str, whole: Staged | None, *, asked: bool
