@@ -119,6 +119,11 @@ def _lost(error: Exception) -> EngineError:
 
 
 def _first_line(error: Exception) -> str:
-    told = re.search(r"Caused by: [\w.$]+: (.+)", str(error)) if _is_java(error) else None
-    lines = [told.group(1)] if told else [line for line in str(error).splitlines() if line.strip()]
+    text = str(error)
+    told = (
+        (re.search(r"Caused by: [\w.$]+: (.+)", text) or re.search(r"\n: (.+)", text))
+        if _is_java(error)
+        else None
+    )
+    lines = [told.group(1)] if told else [line for line in text.splitlines() if line.strip()]
     return lines[0][:500] if lines else type(error).__name__

@@ -37,6 +37,11 @@ MAINTENANCE = {
 # What a session of our own gets; a caller's session is never configured.
 OWN_SESSION = {
     "spark.ui.enabled": "false",
+    # Plans of what ran are kept for a page that nobody sees: a driver that runs for days must not fill up.
+    "spark.sql.ui.retainedExecutions": "5",
+    "spark.ui.retainedJobs": "20",
+    "spark.ui.retainedStages": "20",
+    "spark.ui.retainedTasks": "200",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "4",
     "spark.sql.session.timeZone": "UTC",
