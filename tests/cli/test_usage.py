@@ -13,7 +13,7 @@ from stillframe.runtime import load_project
 
 VERBS = [*WITH_PROJECT, *WITHOUT_PROJECT]
 PROMISED = """init demo check plan attach detach refresh run status show query frames verify drop rename
-compact vacuum simulate spectrum costs"""
+compact vacuum simulate spectrum costs calibrate"""
 SECRET = "pa55:w@rd/x"
 
 
@@ -55,6 +55,8 @@ def test_every_verb_promised_is_there():
         ["fly"],
         ["show"],
         ["show", "v", "--limit", "-1"],
+        ["calibrate", "--rows", "9999"],
+        ["calibrate", "--engine", "duck"],
         ["show", "v", "--format", "xml"],
         ["refresh", "--nothing"],
         ["demo", "--seconds", "0"],

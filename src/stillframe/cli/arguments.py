@@ -65,6 +65,12 @@ def _positive(text: str) -> float:
     return number
 
 
+def _trial_rows(text: str) -> int:
+    if not text.isdecimal() or int(text) < 10_000:
+        raise argparse.ArgumentTypeError("a number from 10000 is needed: less says nothing")
+    return int(text)
+
+
 def _schedules(text: str) -> int | None:
     """How many random schedules; None for every schedule."""
     if text == "exhaustive":
@@ -193,6 +199,15 @@ def parser() -> argparse.ArgumentParser:
 
     add = verb("vacuum", "remove frames older than the retention", "stillframe vacuum --retention 7d")
     add("--retention", metavar="TIME", help="keep frames younger than this (the project's, or 24h)")
+
+    add = verb(
+        "calibrate",
+        "measure what the engine takes on this machine, so that refreshes choose by it",
+        "stillframe calibrate --engine sail",
+    )
+    add("--engine", choices=["spark", "sail"], help="which engine (the project's, or spark)")
+    rows = "rows of the largest made-up relation (400000)"
+    add("--rows", type=_trial_rows, default=400_000, metavar="N", help=rows)
 
     add = verb(
         "simulate",

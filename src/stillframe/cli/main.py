@@ -10,7 +10,17 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
-from stillframe.cli import costs, demo, maintaining, planning, reading, scaffold, simulate, spectrum
+from stillframe.cli import (
+    calibrating,
+    costs,
+    demo,
+    maintaining,
+    planning,
+    reading,
+    scaffold,
+    simulate,
+    spectrum,
+)
 from stillframe.cli.arguments import parser
 from stillframe.cli.output import Output
 from stillframe.errors import StillframeError
@@ -27,6 +37,7 @@ WITHOUT_PROJECT: dict[str, Callable[[argparse.Namespace, Output], int]] = {
     "simulate": simulate.simulate_verb,
     "spectrum": spectrum.spectrum,
     "costs": costs.costs,
+    "calibrate": calibrating.calibrate_verb,
 }
 WITH_PROJECT: dict[str, Verb] = {
     "check": planning.check,

@@ -31,7 +31,7 @@ BUILT_IN = {
         per_byte_shuffled=2e-8,
         per_byte_written=3e-8,
         per_file_written=0.05,
-        broadcast_limit=256 * 2**20,
+        broadcast_limit=24 * 2**20,
     ),
     "sail": Calibration(
         engine="sail",

@@ -3,7 +3,8 @@
     term        one stage, and Δ broadcast; or two, and Δ shuffled, where Δ is over the broadcast limit
     partner     its bytes scanned, those of ranges that no row of Δ falls into left out; where Δ is shuffled,
                 one more stage, and all its bytes scanned and shuffled
-    keeping     rows made; where it is written, and always for the whole, a job, and bytes and files written
+    keeping     rows made; where it is written, and always for the whole, a job, bytes and files written, and
+                equal rows added up: a stage, and its bytes shuffled
     recompute   a job, every input scanned; all but the widest broadcast or shuffled; the result written
 
 Assumption: the rows that a term's partners meet are as many as Δ has, in any order of joining; k rows spread
@@ -83,7 +84,7 @@ class Spark:
     def keeping(self, block: Block) -> float:
         rows = self.graph.change_rows(block)
         if self.writes_blocks or block == self.graph.everything:
-            return self.written(block, rows)
+            return self.written(block, rows) + self.netted(block, rows)
         return rows * self.calibration.per_row_made
 
     def recomputation(self) -> float:
@@ -97,6 +98,11 @@ class Spark:
             else:
                 total += 2 * prices.per_stage + (side + sides[-1]) * prices.per_byte_shuffled
         return total
+
+    def netted(self, block: Block, rows: float) -> float:
+        """Equal rows added up: each is handed to the task that has its copies."""
+        prices = self.calibration
+        return prices.per_stage + rows * self.graph.row_bytes(block) * prices.per_byte_shuffled
 
     def written(self, block: Block, rows: float) -> float:
         """What a job costs that writes so many rows of a block, whatever it takes to find them."""
