@@ -23,7 +23,7 @@ from stillframe.errors import StillframeError
 from stillframe.runtime.fitting import Fit, fitted
 from stillframe.runtime.prices import BUILT_IN, Measured, this_machine
 from stillframe.runtime.trial_data import Made
-from stillframe.runtime.trials import PRICES, Situation, Trial, anew, by_change, into_files
+from stillframe.runtime.trials import PRICES, Situation, Trial, anew, by_change, grouped, into_files
 
 ROWS = 400_000
 LEAST_ROWS = 10_000
@@ -70,6 +70,8 @@ def trials(engine: str, folder: Path, rows: int) -> list[Trial]:
         anew("anew, large with large", Situation((journal, reading), {}), engine),
         anew("anew, with changes", Situation(all_three, some), engine, netted=True),
         anew("copied", Situation((reading,), {}), engine),
+        grouped("grouped", reading, sensor.rows, engine),
+        grouped("grouped, few", fewer, sensor.rows, engine),
         into_files("into one file", fewer, 1, engine),
         into_files("into many files", fewer, 24, engine),
     ]

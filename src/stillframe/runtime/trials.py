@@ -1,4 +1,4 @@
-"""Jobs of the shapes that refreshes run: the change of a join by its cheapest tree, and the join anew.
+"""Jobs of the shapes that refreshes run: the change of a join by its cheapest tree, a join anew, groups anew.
 
 Law: what the model asks for a job is linear in the prices. So a job's charge for a price is what the model
 asks where that price is one and all others are none: a charge counts in whatever the model counts in.
@@ -8,10 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
-from stillframe.algebra import Join, Moment, Plan, Ref, Scan, UnionAll, call
+from stillframe.algebra import (
+    Aggregate,
+    Join,
+    Measure,
+    Moment,
+    Output,
+    Plan,
+    Ref,
+    Scan,
+    UnionAll,
+    call,
+)
 from stillframe.algebra.plan import map_scans
 from stillframe.algebra.types import BIGINT
 from stillframe.change import at, change_of, terms
@@ -39,7 +50,7 @@ from stillframe.engine import (
 )
 from stillframe.runtime.binding import Binder, Table
 from stillframe.runtime.computing import Computing
-from stillframe.runtime.estimating import COLUMN_BYTES
+from stillframe.runtime.estimating import COLUMN_BYTES, Estimator, Sized
 from stillframe.runtime.prices import BUILT_IN
 from stillframe.runtime.reads import Reads
 from stillframe.runtime.trial_data import Made
@@ -115,7 +126,7 @@ def by_change(name: str, situation: Situation, engine: str) -> Trial:
     rows_in = sum(situation.changes.values())
 
     def run(engine: Engine, folder: Path) -> None:
-        computing = _computing(engine, situation, folder, rows_in <= BROADCAST_ROWS)
+        computing = _computing(engine, folder, rows_in <= BROADCAST_ROWS)
         computing.write(_bound(plan, computing, situation), situation.join.schema, folder)
 
     expression = propagated(tree)
@@ -124,24 +135,39 @@ def by_change(name: str, situation: Situation, engine: str) -> Trial:
 
 def anew(name: str, situation: Situation, engine: str, *, netted: bool = False) -> Trial:
     """The join computed anew; `netted` from states that hold signed rows, whose sum it is."""
-    plan = at(situation.join, Moment.AFTER, frozenset())
-    schema = situation.join.schema
-
-    def run(engine: Engine, folder: Path) -> None:
-        computing = _computing(engine, situation, folder, False)
-        bound = _bound(plan, computing, situation, changed=netted)
-        query = canonical_sql(computing.sql(bound, plain=not netted), schema.types)
-        if netted:
-            query = repeated_sql(consolidated_sql(query, len(schema)), len(schema))
-        write_query(engine, named_sql(query, schema.names, count=False), folder)
-
     graph = situation.graph
     whole, rows = graph.everything, graph.rows_after(graph.everything)
 
     def ask(model: Spark) -> float:
         return model.recomputation() + (model.netted(whole, rows) if netted else 0.0)
 
+    run = partial(_run_anew, situation.join, situation, netted)
     return Trial(name, charged(graph, BUILT_IN[engine], ask), run)
+
+
+def grouped(name: str, relation: Made, groups: int, engine: str) -> Trial:
+    """A relation's rows counted and added up by the first reference they hold."""
+    situation = Situation((relation,), {})
+    amount = next(i for i, type_ in enumerate(relation.schema.types) if type_.is_decimal)
+    measures = (Measure("rows", "count"), Measure("sum", "sum", Ref(amount, relation.schema[amount].type)))
+    plan = Aggregate(situation.join.inputs[0], (Output("key", Ref(1, BIGINT)),), measures)
+
+    def ask(model: Spark) -> float:
+        sizes = Sized(relation.rows, 0)
+        return Estimator(model.calibration, settle_rows=0).estimate(plan, lambda _: sizes, groups).full
+
+    run = partial(_run_anew, plan, situation, False)
+    return Trial(name, charged(situation.graph, BUILT_IN[engine], ask), run)
+
+
+def _run_anew(plan: Plan, situation: Situation, netted: bool, engine: Engine, folder: Path) -> None:
+    schema = plan.schema
+    computing = _computing(engine, folder, False)
+    bound = _bound(at(plan, Moment.AFTER, frozenset()), computing, situation, changed=netted)
+    query = canonical_sql(computing.sql(bound, plain=not netted), schema.types)
+    if netted:
+        query = repeated_sql(consolidated_sql(query, len(schema)), len(schema))
+    write_query(engine, named_sql(query, schema.names, count=False), folder)
 
 
 def into_files(name: str, relation: Made, files: int, engine: str) -> Trial:
@@ -168,7 +194,7 @@ def into_files(name: str, relation: Made, files: int, engine: str) -> Trial:
     )
 
 
-def _computing(engine: Engine, situation: Situation, folder: Path, broadcast: bool) -> Computing:
+def _computing(engine: Engine, folder: Path, broadcast: bool) -> Computing:
     reads = Reads(lambda: engine, {}, {}, {}, {}, folder, lambda *_: None)
     binder = Binder(reads, lambda: Tables(engine), folder, {}, {})
     return Computing(lambda: engine, binder, broadcast, here=False)
