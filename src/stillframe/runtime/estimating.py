@@ -1,8 +1,10 @@
 """What bringing a view forward would cost in a session, and what computing it anew, in seconds.
 
     incremental   the change of every join by its cheapest tree; of a key-wise operator, its touched keys, its
-                  own rows as they were and, where these do not tell, its inputs' rows; the change written
-    full          every input read, joined and grouped, all rows written
+                  own rows as they were and, where these do not tell, its inputs' rows; the change added up
+                  and written
+    full          every input read, joined and grouped, all rows written; added up first, where states of the
+                  lake have changes beside plain rows
     settling      the change's share of the rewriting that folds changes into plain files
 
 A relation that only its source has costs there what reading it was measured to cost. Law: an estimate depends
@@ -149,8 +151,11 @@ class Estimator:
         asked, everything = self._asked(plan, sizes, rows_in)
         settling = out * width * (self.prices.per_byte_scanned + self.prices.per_byte_written)
         return Estimate(
-            incremental + asked + _written(going, out, width),
-            full + everything + _written(self.prices, rows, width),
+            incremental + asked + _written(going, out, width) + _netted(going, out * width),
+            full
+            + everything
+            + _written(self.prices, rows, width)
+            + self._signed(plan, sizes, rows * width, below),
             settling / self.settle_rows if self.settle_rows else 0.0,
             rows_in,
             out,
@@ -194,6 +199,17 @@ class Estimator:
         width = COLUMN_BYTES * sum(len(each.plan.schema) for each in keyed_inputs(plan))
         return rows * (self.prices.per_row_made + width * self.prices.per_byte_shuffled)
 
+    def _signed(self, plan: Plan, sizes: Sizes, volume: float, below: float) -> float:
+        """States of the lake that changed are plain rows and signed ones: what is made of them is added up,
+        and of a key-wise operator also what it stands on."""
+        if all(sizes(name).row_seconds or not sizes(name).change for name in relations(plan)):
+            return 0.0
+        seconds = _netted(self.prices, volume)
+        if isinstance(plan, Keywise):
+            width = COLUMN_BYTES * sum(len(columns) for columns in columns_read(plan).values())
+            seconds += _netted(self.prices, below * width)
+        return seconds
+
     def _asked(self, plan: Plan, sizes: Sizes, rows_in: float) -> tuple[float, float]:
         """What sources are asked for: the rows that can meet the others' changes, or all."""
         by_change = everything = 0.0
@@ -223,6 +239,11 @@ def _written(prices: Calibration, rows: float, width: float) -> float:
         + volume * prices.per_byte_written
         + files * prices.per_file_written
     )
+
+
+def _netted(prices: Calibration, volume: float) -> float:
+    """Equal rows added up: each is handed to the task that has its copies."""
+    return prices.per_stage + volume * prices.per_byte_shuffled
 
 
 def without_jobs(prices: Calibration) -> Calibration:
