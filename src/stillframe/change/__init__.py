@@ -2,7 +2,17 @@
 
 from stillframe.change.columns import columns_read, merged
 from stillframe.change.derive import change_of
-from stillframe.change.fetches import Fetch, Link, body, driver, fetches, is_driven, join_order, links
+from stillframe.change.fetches import (
+    Fetch,
+    Link,
+    body,
+    column_of,
+    driver,
+    fetches,
+    is_driven,
+    join_order,
+    links,
+)
 from stillframe.change.first_rows import first_of_candidates, keeps_first, shown_before, unknown_partitions
 from stillframe.change.invertible import (
     CHANGED,
@@ -46,6 +56,7 @@ __all__ = [
     "brought_forward",
     "change_of",
     "changed_rows",
+    "column_of",
     "columns_read",
     "driver",
     "fetches",

@@ -85,14 +85,14 @@ def links(join: Join, place: int, known: set[int]) -> Iterator[Link]:
     for condition in join.conditions:
         match condition:
             case Call("=", (left, right)):
-                a, b = _column(left), _column(right)
+                a, b = column_of(left), column_of(right)
                 for here, there in ((a, b), (b, a)) if a is not None and b is not None else ():
                     other = join.input_of(there)
                     if join.input_of(here) == place and other in known:
                         yield Link(here - join.offsets[place], other, there - join.offsets[other])
 
 
-def _column(side: Scalar) -> int | None:
+def column_of(side: Scalar) -> int | None:
     """The column one side of an equality is: as it is, or as a wider integer, which changes no value."""
     match side:
         case Ref(position):

@@ -21,6 +21,8 @@ from stillframe.engine.session import (
     open_engine,
 )
 from stillframe.engine.stage import (
+    TASK_ROWS,
+    Held,
     Read,
     Staged,
     columns_of,
@@ -36,9 +38,11 @@ from stillframe.engine.words import identifier
 __all__ = [
     "ENGINE_LOST",
     "NO_ENGINE",
+    "TASK_ROWS",
     "Engine",
     "EngineError",
     "EngineRefused",
+    "Held",
     "Read",
     "ScalarWriter",
     "Staged",

@@ -10,6 +10,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from threading import get_ident
 
@@ -24,7 +25,9 @@ from stillframe.engine.plan_sql import canonical_sql, consolidated_sql
 from stillframe.engine.session import Engine
 from stillframe.errors import SourceError
 
-DRIVER_ROWS = 50_000
+DRIVER_ROWS = 500_000  # that the driver reads itself
+DRIVER_BYTES = 128 * 2**20  # and no more than this
+TASK_ROWS = 50_000  # that one task takes without delay
 
 Read = Callable[[], Iterator[pa.RecordBatch]]
 
@@ -32,7 +35,8 @@ Read = Callable[[], Iterator[pa.RecordBatch]]
 @dataclass(frozen=True)
 class Staged:
     """Signed rows in files. Column c<i> of the files holds the relation's column `positions[i]`.
-    `plain` means that every count is one: the rows are a state, copy by copy."""
+    `plain` means that every count is one: the rows are a state, copy by copy. They are `small` if the driver
+    may look at them."""
 
     files: tuple[Path, ...]
     positions: tuple[int, ...]
@@ -86,7 +90,10 @@ def stage(
 ) -> Staged:
     """Run a read to its end and leave its rows in `folder`; the engine starts only if it is needed. Rows are
     `net` if those that cancel are gone, however many they are; few rows always are."""
-    table = _few(read, staged_schema(types))
+    most = DRIVER_ROWS
+    if net and any(type_.name == "DOUBLE" for type_ in types):
+        most = min(most, TASK_ROWS)  # only the engine knows equal floats of two spellings
+    table = _few(read, staged_schema(types), most)
     if table is not None:
         return _by_driver(netted(table), positions, types, folder)
     if net:
@@ -94,10 +101,10 @@ def stage(
     return _by_task(engine(), read, positions, types, folder)
 
 
-def _few(read: Read, schema: pa.Schema) -> pa.Table | None:
+def _few(read: Read, schema: pa.Schema, most: int) -> pa.Table | None:
     """What is read; None if that is too much for the driver. Either way the read has ended and holds nothing
     at the source that another one may have to wait for."""
-    batches, rows = [], 0
+    batches, rows, size = [], 0, 0
     found = read()
     try:
         for batch in found:
@@ -105,7 +112,8 @@ def _few(read: Read, schema: pa.Schema) -> pa.Table | None:
                 raise _retyped(batch.schema, schema)
             batches.append(batch)
             rows += batch.num_rows
-            if rows > DRIVER_ROWS:
+            size += batch.nbytes
+            if rows > most or size > DRIVER_BYTES:
                 return None
     finally:
         if isinstance(found, Generator):
@@ -124,8 +132,33 @@ def _by_driver(table: pa.Table, positions: Sequence[int], types: Sequence[Type],
 
 
 def staged_table(table: pa.Table, positions: Sequence[int], types: Sequence[Type], folder: Path) -> Staged:
-    """Rows that the driver has."""
-    return _by_driver(netted(table), positions, types, folder)
+    """Net rows that the driver has."""
+    return _by_driver(table, positions, types, folder)
+
+
+@dataclass(frozen=True)
+class Held:
+    """Signed rows that the driver has, as `Staged` has them in files. They become files when these are asked
+    for."""
+
+    held: pa.Table
+    positions: tuple[int, ...]
+    types: tuple[Type, ...]
+    folder: Path
+    small: bool = True
+
+    @property
+    def rows(self) -> int:
+        return int(self.held.num_rows)
+
+    @cached_property
+    def files(self) -> tuple[Path, ...]:
+        return _by_driver(self.held, self.positions, self.types, self.folder).files
+
+    def table(self, positions: Sequence[int]) -> pa.Table:
+        names = [internal_name(self.positions.index(i)) for i in positions]
+        wanted = staged_schema([self.types[self.positions.index(i)] for i in positions])
+        return self.held.select([*names, COUNT]).rename_columns(wanted.names)
 
 
 def _retyped(found: pa.Schema, expected: pa.Schema) -> SourceError:

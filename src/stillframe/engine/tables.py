@@ -12,7 +12,7 @@ from stillframe.algebra.arrow import COUNT, internal_name
 from stillframe.algebra.schema import Schema
 from stillframe.engine.files import engine_errors, read_files, staged_struct, view_struct
 from stillframe.engine.session import Engine
-from stillframe.engine.stage import Staged
+from stillframe.engine.stage import TASK_ROWS, Held, Staged
 from stillframe.engine.words import ONE_TASK, identifier, literal
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class Tables:
         self._names: dict[tuple[Path, ...], str] = {}
         self._count = 0
 
-    def staged(self, staged: Staged, schema: Schema, *, sign: int = 1) -> str:
+    def staged(self, staged: Staged | Held, schema: Schema, *, sign: int = 1) -> str:
         if not staged.files:
             return _nothing(schema)
         name = self._register(staged.files, staged_struct(staged.types))
@@ -45,7 +45,7 @@ class Tables:
             f"{internal_name(place[i]) if i in place else literal(None, column.type)} AS {internal_name(i)}"
             for i, column in enumerate(schema)
         ]
-        hint = ONE_TASK if staged.small and self._engine.kind == "spark" else ""
+        hint = ONE_TASK if staged.rows <= TASK_ROWS and self._engine.kind == "spark" else ""
         return f"(SELECT {hint}{', '.join([*columns, f'{_signed(sign)} AS {COUNT}'])} FROM {name})"
 
     def view_rows(self, files: Sequence[Path], schema: Schema, *, signed: bool, sign: int = 1) -> str:

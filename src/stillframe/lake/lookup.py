@@ -24,7 +24,21 @@ from stillframe.lake.frame import ViewState
 MOST_READ = 500_000  # rows in the row groups that are read
 MOST_FOUND = 50_000  # rows
 MOST_WHOLE = 2_000  # rows of a view that is read whole
+AT_ONCE = 1_000_000  # rows whose column is held in memory while they are looked through
 ORDERED = (pa.types.is_integer, pa.types.is_date, pa.types.is_string)  # footers order them as Python does
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How many rows may be looked through, found by their values, and read where all are."""
+
+    read: int
+    found: int
+    whole: int
+
+    @classmethod
+    def usual(cls) -> Effort:
+        return cls(MOST_READ, MOST_FOUND, MOST_WHOLE)
 
 
 @dataclass(frozen=True)
@@ -36,32 +50,40 @@ class Group:
 
 
 def look_up(
-    root: Path, view: ViewState, positions: Sequence[int], column: int, values: pa.Array
+    root: Path,
+    view: ViewState,
+    positions: Sequence[int],
+    column: int,
+    values: pa.Array,
+    effort: Effort | None = None,
 ) -> pa.Table | None:
     """The signed rows of a view's content whose `column` has one of the values: the columns at `positions`
     and their counts, under staged names. None where they are too many, or too much would have to be read."""
+    effort = effort or Effort.usual()
     name = view.schema[column].name
     parts = [*((root / f.path, False) for f in view.base), *((root / f.path, True) for f in view.changes)]
     looked_for = sorted(values.to_pylist())
     found = [(path, signed, _may_have(path, name, looked_for)) for path, signed in parts]
-    if sum(groups(path)[i].rows for path, _, chosen in found for i in chosen) > MOST_READ:
+    if sum(groups(path)[i].rows for path, _, chosen in found for i in chosen) > effort.read:
         return None
     wanted = staged_schema([view.schema[i].type for i in positions])
     names = [view.schema[i].name for i in positions]
-    tables = [
-        table
-        for path, signed, chosen in found
-        for table in _rows(path, chosen, names, name, values, wanted, signed=signed)
-    ]
-    if sum(table.num_rows for table in tables) > MOST_FOUND:
-        return None
+    tables, rows = list[pa.Table](), 0
+    for path, signed, chosen in found:
+        for table in _rows(path, chosen, names, name, values, wanted, signed=signed):
+            tables.append(table)
+            rows += table.num_rows
+            if rows > effort.found:
+                return None
     return pa.concat_tables([wanted.empty_table(), *tables])
 
 
-def whole(root: Path, view: ViewState, positions: Sequence[int]) -> pa.Table | None:
+def whole(
+    root: Path, view: ViewState, positions: Sequence[int], effort: Effort | None = None
+) -> pa.Table | None:
     """The same of all rows of a view, if it is small."""
     parts = [*((root / f.path, False) for f in view.base), *((root / f.path, True) for f in view.changes)]
-    if sum(group.rows for path, _ in parts for group in groups(path)) > MOST_WHOLE:
+    if sum(group.rows for path, _ in parts for group in groups(path)) > (effort or Effort.usual()).whole:
         return None
     wanted = staged_schema([view.schema[i].type for i in positions])
     names = [view.schema[i].name for i in positions]
@@ -126,10 +148,26 @@ def _rows(
     if not chosen:
         return
     with pq.ParquetFile(path, memory_map=True) as file:
-        for group in chosen:
-            keys = file.read_row_group(group, [column]).column(0)
+        for some in _at_once(path, chosen):
+            keys = file.read_row_groups(some, [column]).column(0)
             met = pc.is_in(keys, value_set=values.cast(keys.type))
-            if not pc.any(met).as_py():
-                continue
-            read = file.read_row_group(group, [*names, *([COUNT] if signed else [])]).filter(met)
-            yield _staged(read, names, wanted, signed)
+            begin = 0
+            for group in some:
+                here = met.slice(begin, groups(path)[group].rows)
+                begin += len(here)
+                if not pc.any(here).as_py():
+                    continue
+                read = file.read_row_group(group, [*names, *([COUNT] if signed else [])]).filter(here)
+                yield _staged(read, names, wanted, signed)
+
+
+def _at_once(path: Path, chosen: Sequence[int]) -> Iterator[list[int]]:
+    """Row groups of which one column is read at once."""
+    some, rows = list[int](), 0
+    for group in chosen:
+        rows += groups(path)[group].rows
+        if some and rows > AT_ONCE:
+            yield some
+            some, rows = [], groups(path)[group].rows
+        some.append(group)
+    yield some

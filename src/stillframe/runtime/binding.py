@@ -8,7 +8,7 @@ those that rows meeting the conditions of its own input have.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
@@ -27,20 +27,22 @@ from stillframe.algebra import (
     Ref,
     Scalar,
     Scan,
+    Schema,
     Times,
     UnionAll,
 )
-from stillframe.algebra.arrow import keys_as
+from stillframe.algebra.arrow import arrow_type, keys_as, staged_schema
 from stillframe.algebra.evaluate import evaluate_scalar
 from stillframe.algebra.plan import map_scans
 from stillframe.algebra.scalar import map_refs, refs, shift
 from stillframe.algebra.signatures import EvaluationError
 from stillframe.change import join_order, links
-from stillframe.engine import Staged, Tables
+from stillframe.engine import TASK_ROWS, Held, Staged, Tables
 from stillframe.lake.frame import ViewState
+from stillframe.runtime.columnar import Columns, columns_in
 from stillframe.runtime.evaluating import is_exact_scalar
 from stillframe.runtime.holding import bag_of
-from stillframe.runtime.reads import KEY_LIMIT, Reads, Upstream
+from stillframe.runtime.reads import KEY_LIMIT, LOOKED_AT, Reads, Upstream
 from stillframe.sources.base import Keys, Position
 
 
@@ -96,6 +98,21 @@ class Table:
             found += bag if sign > 0 else -bag
         return found
 
+    def columns(self, wanted: Collection[int], schema: Schema) -> Columns:
+        """Some columns of what is read, for the driver; those that were not read are NULL."""
+        places, tables = sorted(wanted), list[tuple[pa.Table, int]]()
+        for rows, sign in self.bags or ():
+            read = rows.table([i for i in places if i in rows.positions])
+            for i, position in enumerate(places):
+                if position not in rows.positions:
+                    read = read.add_column(
+                        i, f"n{i}", pa.nulls(read.num_rows, arrow_type(schema[position].type))
+                    )
+            tables.append((read, sign))
+        if not tables:
+            tables.append((staged_schema([schema[i].type for i in places]).empty_table(), 1))
+        return columns_in(tables, places)
+
 
 @dataclass
 class Binder:
@@ -109,9 +126,12 @@ class Binder:
     staged: dict[str, Staged] = field(default_factory=dict)  # rows that were computed on the way
     bound: dict[str, Table] = field(default_factory=dict)  # what the scans of bound plans read
     _values: dict[tuple[object, ...], pa.Array | None] = field(default_factory=dict)
+    _thorough: bool = False
 
-    def bind(self, plan: Plan) -> Plan:
-        """The plan with every scan renamed to a table of its own."""
+    def bind(self, plan: Plan, *, thorough: bool = False) -> Plan:
+        """The plan with every scan renamed to a table of its own. `thorough` where the driver could compute
+        it, had it all rows."""
+        self._thorough = thorough
         return self._bind(plan).plan
 
     def change_rows(self, relation: str) -> int:
@@ -210,8 +230,9 @@ class Binder:
                 continue
             if scan.relation in self.upstream:
                 found_here = column.type.name != "DOUBLE"  # zero has two spellings there
+                found_here = found_here and len(values) <= (LOOKED_AT if self._thorough else KEY_LIMIT)
             else:
-                found_here = self.reads.pushable(scan.relation, link.column)
+                found_here = len(values) <= KEY_LIMIT and self.reads.pushable(scan.relation, link.column)
             if found_here:
                 found.append(Keys(column.name, keys_as(values, column.type)))
         return min(found, key=lambda keys: len(keys.values), default=None)
@@ -227,8 +248,7 @@ class Binder:
         filled = [part for part in known if len(part)]
         if not filled:
             return pa.array([])
-        values = pc.unique(pa.chunked_array(filled))
-        return values if len(values) <= KEY_LIMIT else None
+        return pc.unique(pa.chunked_array(filled))
 
     def _values_of(self, seen: Seen) -> pa.Array | None:
         if not seen.rows.small:
@@ -267,13 +287,14 @@ class Binder:
     def _change(self, relation: str) -> Staged:
         return self.reads.change(relation, self.after[relation.split(".", 1)[0]])
 
-    def _staged(self, parts: Sequence[tuple[Staged, int]], scan: Scan) -> Table:
+    def _staged(self, parts: Sequence[tuple[Staged | Held, int]], scan: Scan) -> Table:
         def sql() -> str:
             tables = self.tables()
             return tables.sum([tables.staged(part, scan.schema, sign=sign) for part, sign in parts])
 
         rows = sum(part.rows for part, _ in parts)
-        return Table(rows, tuple(parts), sql, small=all(part.small for part, _ in parts))
+        small = all(part.small and part.rows <= TASK_ROWS for part, _ in parts)
+        return Table(rows, tuple(parts), sql, small=small)
 
     def _view_rows(self, scan: Scan, keys: Keys | None) -> Table:
         view = self.upstream[scan.relation]
@@ -289,7 +310,8 @@ class Binder:
             )
         state = view.after if scan.at is Moment.AFTER else view.before
         for looked_for in (keys, None) if keys is not None else (None,):
-            found = self.reads.looked_up(self.root, state, None if view.own else scan.relation, looked_for)
+            name = None if view.own else scan.relation
+            found = self.reads.looked_up(self.root, state, name, looked_for, thorough=self._thorough)
             if found is not None:
                 return self._staged([(found, 1)], scan)
         if not state.base and not state.changes:

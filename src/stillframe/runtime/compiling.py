@@ -55,6 +55,7 @@ from stillframe.engine import (
 )
 from stillframe.lake.frame import ViewState
 from stillframe.runtime.binding import Binder
+from stillframe.runtime.columnar import is_columnar
 from stillframe.runtime.computing import Computing
 from stillframe.runtime.reads import Upstream
 
@@ -79,7 +80,9 @@ class Compiler:
 
     def bound(self, plans: Iterable[Plan]) -> Plan:
         """The sum of some plans."""
-        bound = tuple(self.binder.bind(plan) for plan in plans)
+        bound = tuple(
+            self.binder.bind(plan, thorough=self.computing.here and is_columnar(plan)) for plan in plans
+        )
         return bound[0] if len(bound) == 1 else UnionAll(bound)
 
     def keywise(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from stillframe.algebra import Bag, EvaluationError, Plan, Schema, evaluate, scans
@@ -17,12 +18,14 @@ from stillframe.engine import (
     canonical_sql,
     consolidated_sql,
     named_sql,
+    netted,
     select_sql,
     staged_query,
     staged_table,
     write_query,
 )
-from stillframe.runtime.binding import Binder
+from stillframe.runtime.binding import Binder, Table
+from stillframe.runtime.columnar import MOST_READ, TooMany, is_columnar, net_rows
 from stillframe.runtime.evaluating import is_exact, is_quick
 from stillframe.runtime.holding import arrow_of
 
@@ -41,30 +44,29 @@ class Computing:
 
     def net(self, plan: Plan, folder: Path) -> Staged:
         """The net rows of a plan."""
-        bag, types = self._bag(plan), plan.schema.types
-        if bag is not None:
-            return staged_table(arrow_of(bag, plan.schema), range(len(types)), types, folder)
+        table, types = self._table(plan), plan.schema.types
+        if table is not None:
+            return staged_table(table, range(len(types)), types, folder)
         return staged_query(self.engine(), self._net_sql(plan), types, folder)
 
     def keys(self, plan: Plan, width: int, folder: Path) -> Staged:
         """What the net rows of a plan have in their first columns, each once."""
-        bag, schema = self._bag(plan), Schema(plan.schema.columns[:width])
-        if bag is not None:
-            keys = Bag((row, 1) for row in {row[:width] for row in bag})
-            return staged_table(arrow_of(keys, schema), range(width), schema.types, folder)
+        table, schema = self._table(plan), Schema(plan.schema.columns[:width])
+        if table is not None:
+            return staged_table(_distinct(table, width), range(width), schema.types, folder)
         columns = ", ".join([*(internal_name(i) for i in range(width)), f"CAST(1 AS BIGINT) AS {COUNT}"])
         query = f"SELECT DISTINCT {columns} FROM ({self._net_sql(plan)})"
         return staged_query(self.engine(), query, schema.types, folder)
 
     def write(self, plan: Plan, schema: Schema, folder: Path) -> None:
         """The net rows of a plan under a view's names; there may be no file where there are none."""
-        bag = self._bag(plan)
-        if bag is None:
+        table = self._table(plan)
+        if table is None:
             query = named_sql(self._net_sql(plan), schema.names, count=True)
             write_query(self.engine(), query, folder)
-        elif bag:
+        elif table.num_rows:
             folder.mkdir(parents=True)
-            pq.write_table(arrow_of(bag, schema, schema.names), folder / "part-0.parquet")
+            pq.write_table(table.rename_columns([*schema.names, COUNT]), folder / "part-0.parquet")
 
     def sql(self, plan: Plan, *, plain: bool = False) -> str:
         """`plain`: every row that is read counts one."""
@@ -87,13 +89,26 @@ class Computing:
         small = all(self.binder.bound[scan.relation].small for scan in scans(plan))
         return small and self.engine().kind == "spark"
 
-    def _bag(self, plan: Plan) -> Bag | None:
-        """The plan's rows, if the driver computes them."""
-        if not self.here:
-            return None
+    def _table(self, plan: Plan) -> pa.Table | None:
+        """The plan's net rows under staged names, if the driver computes them."""
         read = {scan.relation: self.binder.bound[scan.relation] for scan in scans(plan)}
-        if any(table.bags is None for table in read.values()):
+        if not self.here or any(table.bags is None for table in read.values()):
             return None
+        if is_columnar(plan):
+            return self._in_columns(plan, read)
+        bag = self._bag(plan, read)
+        return None if bag is None else arrow_of(bag, plan.schema)
+
+    def _in_columns(self, plan: Plan, read: Mapping[str, Table]) -> pa.Table | None:
+        if sum(table.rows for table in read.values()) > MOST_READ:
+            return None
+        try:
+            rows = net_rows(plan, lambda scan, wanted: read[scan.relation].columns(wanted, scan.schema))
+        except TooMany:
+            return None
+        return netted(rows)
+
+    def _bag(self, plan: Plan, read: Mapping[str, Table]) -> Bag | None:
         if not is_quick(plan, {name: table.rows for name, table in read.items()}) or not is_exact(plan):
             return None
         widths = {scan.relation: len(scan.schema) for scan in scans(plan)}
@@ -102,3 +117,16 @@ class Computing:
             return evaluate(plan, lambda scan: bags[scan.relation])
         except EvaluationError:
             return None
+
+
+def _distinct(table: pa.Table, width: int) -> pa.Table:
+    """The first columns of some rows, each once, counting one."""
+    if not width:
+        return (
+            table.select([COUNT])
+            .slice(0, 1)
+            .set_column(0, table.schema.field(COUNT), [pa.array([1] * min(1, table.num_rows), pa.int64())])
+        )
+    names = table.column_names[:width]
+    keys = table.select(names).group_by(names).aggregate([])
+    return keys.append_column(table.schema.field(COUNT), pa.repeat(pa.scalar(1, pa.int64()), keys.num_rows))

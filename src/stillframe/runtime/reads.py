@@ -7,17 +7,21 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from hashlib import blake2b
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from stillframe.algebra import Schema
-from stillframe.engine import Engine, Read, Staged, columns_of, stage, staged_table
+from stillframe.engine import Engine, Held, Read, Staged, columns_of, netted, stage
 from stillframe.lake.frame import ViewState
-from stillframe.lake.lookup import look_up, whole
+from stillframe.lake.lookup import Effort, look_up, whole
 from stillframe.sources.base import Capture, Keys, Position, Source
 
-KEY_LIMIT = 20_000
+KEY_LIMIT = 20_000  # values that a source is asked for
+LOOKED_AT = 500_000  # rows of a change whose values the driver looks at
+THOROUGH = Effort(read=10_000_000, found=500_000, whole=200_000)  # cheaper than any job that needs the rows
 
 
 @dataclass(frozen=True)
@@ -30,7 +34,7 @@ class ViewFiles:
 
     @property
     def small(self) -> bool:
-        return self.rows <= KEY_LIMIT
+        return self.rows <= LOOKED_AT
 
     @property
     def positions(self) -> Sequence[int]:
@@ -55,6 +59,14 @@ class Upstream:
     own: bool = False
 
 
+def _digest(values: pa.Array) -> bytes:
+    """Of values without NULL, in any order."""
+    found = blake2b(str(len(values)).encode())
+    for buffer in values.take(pc.array_sort_indices(values)).buffers():
+        found.update(b"" if buffer is None else memoryview(buffer))
+    return found.digest()
+
+
 class Reads:
     """Staged reads of one session; every read happens once, whoever asks for it."""
 
@@ -76,7 +88,7 @@ class Reads:
         self._folder = folder
         self._counted = counted
         self._memo: dict[tuple[object, ...], Staged] = {}
-        self._looked_up: dict[tuple[object, ...], Staged | None] = {}
+        self._looked_up: dict[tuple[object, ...], Held | None] = {}
 
     def change(self, relation: str, after: Position) -> Staged:
         source, table = relation.split(".", 1)
@@ -115,21 +127,26 @@ class Reads:
             small=False,
         )
 
-    def looked_up(self, root: Path, view: ViewState, name: str | None, keys: Keys | None) -> Staged | None:
-        """The rows of a view, with one of the keys or all, if they are quickly found; of a view that others
-        read by a name, the columns they read."""
+    def looked_up(
+        self, root: Path, view: ViewState, name: str | None, keys: Keys | None, *, thorough: bool
+    ) -> Held | None:
+        """The rows of a view, with one of the keys or all, if they are quickly found; `thorough` where they
+        save a job. Of a view that others read by a name, the columns they read."""
         files = (*(file.path for file in view.base), *(file.path for file in view.changes))
         positions = tuple(range(len(view.schema))) if name is None else self._positions(name)
-        marks = None if keys is None else (keys.column, frozenset(keys.values.to_pylist()))
-        key = (positions, marks, files)
+        marks = None if keys is None else (keys.column, _digest(keys.values))
+        effort = THOROUGH if thorough else None
+        key = (positions, marks, files, thorough)
         if key not in self._looked_up:
             if keys is None:
-                found = whole(root, view, positions)
+                found = whole(root, view, positions, effort)
             else:
-                found = look_up(root, view, positions, view.schema.position(keys.column), keys.values)
+                column = view.schema.position(keys.column)
+                found = look_up(root, view, positions, column, keys.values, effort)
             folder = self._folder / f"rows-{len(self._looked_up)}"
-            types = [view.schema[i].type for i in positions]
-            self._looked_up[key] = None if found is None else staged_table(found, positions, types, folder)
+            types = tuple(view.schema[i].type for i in positions)
+            held = None if found is None else Held(netted(found), positions, types, folder)
+            self._looked_up[key] = held
         return self._looked_up[key]
 
     def pushable(self, relation: str, column: int) -> bool:

@@ -1,0 +1,294 @@
+"""Joins computed by the driver in columns, without a job of the engine.
+
+Law: the rows are those the engine would give. Values are moved as they are and compared, never calculated,
+so no two engines could differ in them; floats, of which equal ones have two spellings, are left to it.
+Assumption: what is read fits the driver. Invariant: how many rows a join makes is known before it is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from stillframe.algebra import Call, Filter, Join, Literal, Negate, Plan, Project, Ref, Scalar, Scan, UnionAll
+from stillframe.algebra.arrow import COUNT, arrow_type, staged_schema
+from stillframe.algebra.plan import walk
+from stillframe.algebra.scalar import refs
+from stillframe.change import column_of, join_order
+
+MOST_READ = 2_000_000  # rows
+MOST_MADE = 1_000_000  # rows of a join
+
+Numbers = NDArray[np.int64]
+Contents = Callable[[Scan, Collection[int]], "Columns"]
+_COMPARED: dict[str, Callable[..., Any]] = {
+    "=": pc.equal,
+    "<>": pc.not_equal,
+    "<": pc.less,
+    "<=": pc.less_equal,
+    ">": pc.greater,
+    ">=": pc.greater_equal,
+}
+
+
+class TooMany(Exception):
+    """More rows than the driver should make."""
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Signed rows: those columns that somebody looks at, by position, and the count of each row."""
+
+    columns: Mapping[int, pa.Array]
+    counts: Numbers
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    def at(self, rows: Numbers) -> Columns:
+        taken = pa.array(rows)
+        return Columns({i: column.take(taken) for i, column in self.columns.items()}, self.counts[rows])
+
+
+def is_columnar(plan: Plan) -> bool:
+    """Whether a plan does nothing but move and compare values."""
+    return bool(plan.schema) and all(map(_is_columnar, walk(plan)))
+
+
+def _is_columnar(node: Plan) -> bool:
+    if any(column.type.name == "DOUBLE" for column in node.schema):
+        return False
+    match node:
+        case Scan() | UnionAll() | Negate():
+            return True
+        case Project(_, outputs):
+            return all(isinstance(output.scalar, Ref | Literal) for output in outputs)
+        case Filter(_, predicate):
+            return _is_condition(predicate)
+        case Join(_, conditions):
+            return all(_equated(c) is not None or _is_condition(c) for c in conditions)
+    return False
+
+
+def _is_condition(scalar: Scalar) -> bool:
+    match scalar:
+        case Call("and" | "or", (left, right)):
+            return _is_condition(left) and _is_condition(right)
+        case Call("not", (arg,)):
+            return _is_condition(arg)
+        case Call("isnull" | "isnotnull", (Ref(),)):
+            return True
+        case Call(name, (Ref() | Literal() as left, Ref() | Literal() as right)):
+            return (
+                name in _COMPARED and left.type == right.type and left.type.name not in ("BOOLEAN", "BINARY")
+            )
+    return False
+
+
+def _equated(condition: Scalar) -> tuple[int, int] | None:
+    """The columns a condition says are equal, of one type or two of integers."""
+    match condition:
+        case Call("=", (left, right)):
+            here, there = column_of(left), column_of(right)
+            return None if here is None or there is None else (here, there)
+    return None
+
+
+def net_rows(plan: Plan, contents: Contents) -> pa.Table:
+    """The rows of a columnar plan under staged names, each once with its count; `contents` gives a scan's
+    columns."""
+    width = len(plan.schema)
+    made = _rows(plan, frozenset(range(width)), contents)
+    schema = staged_schema(plan.schema.types)
+    return pa.table([*(made.columns[i] for i in range(width)), pa.array(made.counts)], schema=schema)
+
+
+def _rows(plan: Plan, wanted: frozenset[int], contents: Contents) -> Columns:
+    match plan:
+        case Scan():
+            return contents(plan, wanted)
+        case Negate(source):
+            rows = _rows(source, wanted, contents)
+            return Columns(rows.columns, -rows.counts)
+        case UnionAll(parts):
+            return _sum([_rows(part, wanted, contents) for part in parts], wanted)
+        case Project(source, outputs):
+            scalars = {i: outputs[i].scalar for i in wanted}
+            taken = {s.position for s in scalars.values() if isinstance(s, Ref)}
+            rows = _rows(source, frozenset(taken), contents)
+            return Columns({i: _value(s, rows.columns, len(rows)) for i, s in scalars.items()}, rows.counts)
+        case Filter(source, predicate):
+            rows = _rows(source, wanted | refs(predicate), contents)
+            kept = _met([predicate], rows.columns, len(rows))
+            return Columns({i: rows.columns[i] for i in wanted}, rows.counts).at(kept)
+        case Join():
+            return _join(plan, wanted, contents)
+    raise AssertionError(f"not columnar: {type(plan).__name__}")
+
+
+def _sum(parts: Sequence[Columns], wanted: Collection[int]) -> Columns:
+    columns = {i: pa.concat_arrays([part.columns[i] for part in parts]) for i in wanted}
+    return Columns(columns, np.concatenate([part.counts for part in parts]))
+
+
+def _value(scalar: Scalar, columns: Mapping[int, pa.Array], rows: int) -> pa.Array:
+    if isinstance(scalar, Ref):
+        return columns[scalar.position]
+    assert isinstance(scalar, Literal)
+    return pa.repeat(pa.scalar(scalar.value, arrow_type(scalar.type)), rows)
+
+
+# -- conditions
+
+
+def _met(conditions: Sequence[Scalar], columns: Mapping[int, pa.Array], rows: int) -> Numbers:
+    """The rows for which every condition is true."""
+    met = np.ones(rows, dtype=bool)
+    for condition in conditions:
+        met &= pc.fill_null(_truth(condition, columns, rows), False).to_numpy(zero_copy_only=False)
+    return np.flatnonzero(met)
+
+
+def _truth(scalar: Scalar, columns: Mapping[int, pa.Array], rows: int) -> pa.Array:
+    match scalar:
+        case Call("and", (left, right)):
+            return pc.and_kleene(_truth(left, columns, rows), _truth(right, columns, rows))
+        case Call("or", (left, right)):
+            return pc.or_kleene(_truth(left, columns, rows), _truth(right, columns, rows))
+        case Call("not", (arg,)):
+            return pc.invert(_truth(arg, columns, rows))
+        case Call("isnull", (arg,)):
+            return pc.is_null(_value(arg, columns, rows))
+        case Call("isnotnull", (arg,)):
+            return pc.is_valid(_value(arg, columns, rows))
+        case Call(name, (left, right)):
+            pair = _equated(scalar)
+            if pair is not None and left.type.is_integer:  # one of them may be narrower
+                return pc.equal(*(columns[position].cast(pa.int64()) for position in pair))
+            return _COMPARED[name](_value(left, columns, rows), _value(right, columns, rows))
+    raise AssertionError(f"no condition: {scalar}")
+
+
+# -- joins
+
+
+def _join(join: Join, wanted: frozenset[int], contents: Contents) -> Columns:
+    """From the change outward. Until the end a row of the join is a number of a row in each input."""
+    looked_at = wanted.union(*map(refs, join.conditions))
+    places: dict[int, Columns] = {}
+    for place, plan in enumerate(join.inputs):
+        offset = join.offsets[place]
+        mine = frozenset(p - offset for p in looked_at if offset <= p < offset + len(plan.schema))
+        places[place] = _rows(plan, mine, contents)
+    first, *others = join_order(join)
+    made = {first: np.arange(len(places[first]), dtype=np.int64)}
+    counts, pending = places[first].counts, list(join.conditions)
+
+    def column(position: int) -> pa.Array:
+        place = join.input_of(position)
+        return places[place].columns[position - join.offsets[place]].take(pa.array(made[place]))
+
+    for place in (first, *others):
+        if place != first:
+            links = [
+                (old, new) for condition in pending for old, new in _linking(condition, join, place, made)
+            ]
+            new_columns = [places[place].columns[new - join.offsets[place]] for _, new in links]
+            rows, partners = _pairs(
+                [column(old) for old, _ in links], new_columns, len(counts), len(places[place])
+            )
+            counts = counts[rows] * places[place].counts[partners]
+            made = {p: taken[rows] for p, taken in made.items()} | {place: partners}
+            pending = [c for c in pending if not any(True for _ in _linking(c, join, place, made))]
+        ready = [c for c in pending if all(join.input_of(p) in made for p in refs(c))]
+        if ready:
+            pending = [c for c in pending if c not in ready]
+            kept = _met(ready, {p: column(p) for c in ready for p in refs(c)}, len(counts))
+            counts, made = counts[kept], {p: taken[kept] for p, taken in made.items()}
+    return Columns({position: column(position) for position in wanted}, counts)
+
+
+def _linking(condition: Scalar, join: Join, place: int, made: Collection[int]) -> Sequence[tuple[int, int]]:
+    """The columns, one of what is made and one of the input at `place`, that a condition equates."""
+    pair = _equated(condition)
+    if pair is None:
+        return ()
+    known, new = sorted(pair, key=lambda p: join.input_of(p) == place)
+    fits = join.input_of(new) == place and join.input_of(known) != place and join.input_of(known) in made
+    return ((known, new),) if fits else ()
+
+
+def _pairs(
+    here: Sequence[pa.Array], there: Sequence[pa.Array], rows_here: int, rows_there: int
+) -> tuple[Numbers, Numbers]:
+    """The numbers of the rows, here and there, that agree in all columns; NULL agrees with nothing."""
+    if not here:
+        _bounded(rows_here * rows_there)
+        return (
+            np.repeat(np.arange(rows_here), rows_there),
+            np.tile(np.arange(rows_there), rows_here),
+        )
+    marks_here, marks_there, known_here, known_there = _marks(here, there)
+    order = known_there[np.argsort(marks_there[known_there], kind="stable")]
+    in_order = marks_there[order]
+    looked_for = marks_here[known_here]
+    begin = np.searchsorted(in_order, looked_for, "left")
+    times = np.searchsorted(in_order, looked_for, "right") - begin
+    made = int(times.sum())
+    _bounded(made)
+    shift = begin - (np.cumsum(times) - times)
+    partners = order[np.arange(made) + np.repeat(shift, times)]
+    return np.repeat(known_here, times), partners
+
+
+def _bounded(made: int) -> None:
+    if made > MOST_MADE:
+        raise TooMany
+
+
+def _marks(here: Sequence[pa.Array], there: Sequence[pa.Array]) -> tuple[Numbers, Numbers, Numbers, Numbers]:
+    """A number for each row, the same for rows that agree; and which rows have no NULL."""
+    width = len(here[0])
+    marks: Numbers | None = None
+    known = np.ones(width + len(there[0]), dtype=bool)
+    for left, right in zip(here, there, strict=True):
+        if pa.types.is_integer(left.type):
+            left, right = left.cast(pa.int64()), right.cast(pa.int64())
+        both = pa.concat_arrays([left, right])
+        if both.null_count:
+            known &= pc.is_valid(both).to_numpy(zero_copy_only=False)
+        if pa.types.is_integer(both.type):
+            numbers = pc.fill_null(both, 0).to_numpy()
+        else:
+            numbers = pc.fill_null(both.dictionary_encode().indices, 0).to_numpy().astype(np.int64)
+        if marks is None:
+            marks = numbers
+        else:
+            _, one = np.unique(marks, return_inverse=True)
+            values, other = np.unique(numbers, return_inverse=True)
+            marks = one.astype(np.int64) * len(values) + other
+    assert marks is not None
+    return marks[:width], marks[width:], np.flatnonzero(known[:width]), np.flatnonzero(known[width:])
+
+
+def columns_in(tables: Sequence[tuple[pa.Table, int]], wanted: Sequence[int]) -> Columns:
+    """Tables whose first columns are those wanted, in order, with the counts last; each with a sign."""
+    parts = [
+        Columns(
+            {position: _array(table.column(i)) for i, position in enumerate(wanted)},
+            _array(table.column(COUNT)).to_numpy() * sign,
+        )
+        for table, sign in tables
+    ]
+    return parts[0] if len(parts) == 1 else _sum(parts, wanted)
+
+
+def _array(column: pa.ChunkedArray) -> pa.Array:
+    found = column.combine_chunks()
+    return found if isinstance(found, pa.Array) else pa.concat_arrays(found.chunks)
