@@ -71,5 +71,11 @@ def test_plain_prices_need_no_second_look() -> None:
 
 
 @pytest.mark.parametrize("value", [0.001, 1e14, math.inf, math.nan, 0.1 + 0.2], ids=str)
-def test_numbers_that_are_not_plain_are_left_to_the_slow_way(value: float) -> None:
-    assert types._short_decimals([1.5, value], t.decimal(15, 2)) is None
+def test_only_numbers_that_are_not_plain_go_the_slow_way(
+    value: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_at = list[float]()
+    monkeypatch.setattr(types, "_decimal", lambda value, _: looked_at.append(value) or Decimal(7))
+    found = types._short_decimals([1.5, value, None, 2.5], t.decimal(15, 2))
+    assert [repr(each) for each in looked_at] == [repr(value)]
+    assert found.to_pylist() == [Decimal("1.50"), Decimal(7), None, Decimal("2.50")]

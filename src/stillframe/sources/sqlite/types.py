@@ -170,7 +170,8 @@ def _timestamp(value: str, _: Type) -> datetime:
 
 
 def _short_decimals(values: Sequence[Any], type_: Type) -> pa.Array | None:
-    """The same as `_decimal` of each value, all at once; None where one of them is not a plain short number.
+    """The same as `_decimal` of each value, all at once but for those that are no plain short numbers; None
+    where Arrow does not take them.
 
     Law: a float x that equals n / 10^s, n of at most fifteen digits, prints as that number in fifteen digits:
     division rounds to the nearest float, and no two numbers of fifteen digits share it."""
@@ -184,11 +185,18 @@ def _short_decimals(values: Sequence[Any], type_: Type) -> pa.Array | None:
     whole = pc.round(pc.multiply(floats, unit))
     digits = min(_SHORT, type_.precision)
     short = pc.and_(pc.less(pc.abs(whole), float(10**digits)), pc.equal(pc.divide(whole, unit), floats))
-    if pc.all(short).as_py() is False:
-        return None
-    numbers = whole.cast(pa.int64()).cast(pa.decimal128(19, 0))
+    numbers = pc.if_else(short, whole, None).cast(pa.int64()).cast(pa.decimal128(19, 0))
     step = pa.scalar(Decimal((0, (1,), -type_.scale)), pa.decimal128(type_.scale + 1, type_.scale))
-    return pc.multiply(numbers, step).cast(arrow_type(type_))
+    found = pc.multiply(numbers, step).cast(arrow_type(type_))
+    odd = pc.fill_null(pc.invert(short), False)
+    places = pc.indices_nonzero(odd).to_pylist()
+    if not places:
+        return found
+    try:
+        rest = _each(_decimal, type_, [values[i] for i in places])
+    except BadValue as bad:
+        raise BadValue(places[bad.index], bad.value, type_) from None
+    return pc.replace_with_mask(found, odd, pa.array(rest, found.type))
 
 
 def _decimal(value: int | float | str, type_: Type) -> Decimal:
