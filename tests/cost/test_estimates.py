@@ -45,4 +45,6 @@ def test_anew_is_added_up_where_states_of_the_lake_changed() -> None:
 def test_groups_anew_are_added_up_below_and_above() -> None:
     added = estimate(COUNTED).full - estimate(COUNTED, at_source=True).full
     read, shown = 2, len(COUNTED.schema)  # the two columns that are compared, one of which is the key
-    assert added == pytest.approx(2 * 3.0 + 0.5 * 1000 * COLUMN_BYTES * (read + shown))
+    assert added == pytest.approx(
+        2 * 3.0 + 0.5 * 1000 * COLUMN_BYTES * (read + shown), rel=0.03
+    )  # sizes are rounded
