@@ -33,6 +33,8 @@ MAINTENANCE = {
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",
     "spark.sql.optimizer.maxIterations": "100",
     "spark.sql.subexpressionElimination.skipForShortcutExpr": "true",  # AND and OR guard what follows
+    # It takes away aliases that keep the columns of a UNION ALL apart, and Spark then refuses its own plan.
+    "spark.sql.optimizer.excludedRules": "org.apache.spark.sql.catalyst.optimizer.RemoveRedundantAliases",
 }
 # What a session of our own gets; a caller's session is never configured.
 OWN_SESSION = {
