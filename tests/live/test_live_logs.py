@@ -312,7 +312,7 @@ def test_a_table_that_changes(request: pytest.FixtureRequest, shop: Shop, kind: 
 
 
 def test_a_change_too_large_for_the_driver(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The engine reads it again: whoever looked at it first holds nothing at the source any more."""
+    """It is written as it comes, and the source is asked for it once."""
     monkeypatch.setattr(sys.modules["stillframe.engine.stage"], "DRIVER_ROWS", 1000)
     with world.shop.open() as w:
         settled(w)

@@ -27,7 +27,7 @@ from stillframe.algebra import (
 from stillframe.algebra.functions import FUNCTIONS
 from stillframe.algebra.types import BIGINT, DOUBLE, STRING
 from stillframe.engine import Engine
-from stillframe.runtime import Warehouse
+from stillframe.runtime import Warehouse, columnar
 from stillframe.runtime.evaluating import MOST_ROWS, is_exact, is_quick
 
 pytestmark = pytest.mark.engine
@@ -98,6 +98,43 @@ def test_the_engine_is_asked(filled: Shop, views: dict[str, str], small: str) ->
     with filled.open() as warehouse:
         warehouse.refresh()
         filled.write("a", CHANGES[0])
+        with without_engine(), pytest.raises(Asked):
+            warehouse.maintain()
+        warehouse.maintain()
+        assert all(found.ok for found in warehouse.verify_all().values())
+
+
+MANY = (
+    "INSERT INTO people WITH RECURSIVE n(i) AS (SELECT 10 UNION ALL SELECT i + 1 FROM n WHERE i < 2000)"
+    " SELECT i, 't' || i % 9 FROM n",
+    "INSERT INTO orders WITH RECURSIVE n(i) AS (SELECT 10 UNION ALL SELECT i + 1 FROM n WHERE i < 3000)"
+    " SELECT i, i % 2000, i % 7, NULL FROM n",
+    "UPDATE people SET town = 'u' WHERE id % 3 = 0",
+    "UPDATE orders SET amount = amount + 1 WHERE id % 2 = 0",
+    "DELETE FROM people WHERE id % 5 = 0",
+)
+SHOWN = {
+    "joined": "SELECT o.id, p.town, o.amount * 2 AS twice FROM a.orders o JOIN a.people p ON p.id = o.who"
+    " WHERE o.amount > 1"
+}
+
+
+@pytest.mark.parametrize("copies", ["none", "all"])
+def test_joins_of_many_rows_need_no_engine(
+    filled: Shop, copies: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    define(filled, SHOWN, f"driver\ncopies: {copies}")
+    with filled.open() as warehouse:
+        warehouse.refresh()
+        with without_engine():
+            for change in MANY:
+                filled.write("a", change)
+                result = warehouse.maintain()
+                assert not result.failures
+                assert {outcome.mode for outcome in result.outcomes.values()} <= {"incremental", "unchanged"}
+        assert all(found.ok for found in warehouse.verify_all().values())
+        monkeypatch.setattr(columnar, "MOST_MADE", 100)
+        filled.write("a", "UPDATE orders SET amount = amount + 1")
         with without_engine(), pytest.raises(Asked):
             warehouse.maintain()
         warehouse.maintain()

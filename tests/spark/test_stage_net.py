@@ -128,6 +128,24 @@ def test_rows_without_columns_are_counted(
         assert staged_bag(staged) == Bag(left)
 
 
+def test_what_is_read_once_is_written_as_it_comes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(staging, "DRIVER_ROWS", 10_000)
+    begun = list[int]()
+
+    def read() -> Iterator[pa.RecordBatch]:
+        begun.append(len(begun))
+        yield from batches(signed, TYPES)
+
+    def engine() -> Engine:
+        raise AssertionError("the engine is not needed")
+
+    signed = difference([row(i) for i in range(15_000)], [row(i, 1) for i in range(15_000)])
+    staged = stage(engine, read, range(8), TYPES, tmp_path / "x", once=True)
+    assert begun == [0]
+    assert staged.rows == 30_000 and not staged.small and not staged.plain
+    assert staged_bag(staged) == Bag(signed)
+
+
 def test_without_being_asked_to_rows_are_staged_as_they_come(
     engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

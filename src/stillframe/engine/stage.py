@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from threading import get_ident
 
@@ -87,38 +88,56 @@ def stage(
     folder: Path,
     *,
     net: bool = False,
+    once: bool = False,
 ) -> Staged:
     """Run a read to its end and leave its rows in `folder`; the engine starts only if it is needed. Rows are
-    `net` if those that cancel are gone, however many they are; few rows always are."""
+    `net` if those that cancel are gone, however many they are; few rows always are. What is read `once` is
+    not begun again by a task where it is too much to hold: the driver writes it as it comes."""
     most = DRIVER_ROWS
     if net and any(type_.name == "DOUBLE" for type_ in types):
         most = min(most, TASK_ROWS)  # only the engine knows equal floats of two spellings
-    table = _few(read, staged_schema(types), most)
-    if table is not None:
-        return _by_driver(netted(table), positions, types, folder)
+    found, schema = read(), staged_schema(types)
+    try:
+        batches, is_all = _few(found, schema, most)
+        if is_all:
+            return _by_driver(netted(pa.Table.from_batches(batches, schema)), positions, types, folder)
+        if once and not net:
+            return _read_on(chain(batches, found), positions, types, folder)
+    finally:
+        if isinstance(found, Generator):  # it holds nothing that the next read may have to wait for
+            found.close()
+    del batches
     if net:
         return _net_by_task(engine(), read, positions, types, folder)
     return _by_task(engine(), read, positions, types, folder)
 
 
-def _few(read: Read, schema: pa.Schema, most: int) -> pa.Table | None:
-    """What is read; None if that is too much for the driver. Either way the read has ended and holds nothing
-    at the source that another one may have to wait for."""
+def _few(found: Iterator[pa.RecordBatch], schema: pa.Schema, most: int) -> tuple[list[pa.RecordBatch], bool]:
+    """What is read at first, and whether it is all; a read of more than the driver should hold goes on."""
     batches, rows, size = [], 0, 0
-    found = read()
-    try:
-        for batch in found:
+    for batch in found:
+        if batch.schema.types != schema.types:
+            raise _retyped(batch.schema, schema)
+        batches.append(batch)
+        rows += batch.num_rows
+        size += batch.nbytes
+        if rows > most or size > DRIVER_BYTES:
+            return batches, False
+    return batches, True
+
+
+def _read_on(
+    batches: Iterator[pa.RecordBatch], positions: Sequence[int], types: Sequence[Type], folder: Path
+) -> Staged:
+    """Written as they come."""
+    folder.mkdir(parents=True)
+    schema = staged_schema(types)
+    with pq.ParquetWriter(folder / "part-0.parquet", schema) as file:
+        for batch in batches:
             if batch.schema.types != schema.types:
                 raise _retyped(batch.schema, schema)
-            batches.append(batch)
-            rows += batch.num_rows
-            size += batch.nbytes
-            if rows > most or size > DRIVER_BYTES:
-                return None
-    finally:
-        if isinstance(found, Generator):
-            found.close()
-    return pa.Table.from_batches(batches, schema)
+            file.write_batch(pa.RecordBatch.from_arrays(batch.columns, schema=schema), TASK_ROWS)
+    return _written(folder, positions, types)
 
 
 def _by_driver(table: pa.Table, positions: Sequence[int], types: Sequence[Type], folder: Path) -> Staged:

@@ -1,7 +1,8 @@
 """Joins computed by the driver in columns, without a job of the engine.
 
-Law: the rows are those the engine would give. Values are moved as they are and compared, never calculated,
-so no two engines could differ in them; floats, of which equal ones have two spellings, are left to it.
+Law: the rows are those the engine would give. Values are moved as they are, compared, or made by arithmetic
+whose result is exact in its type, so no two engines could differ in them; floats, of which equal ones have
+two spellings, are left to the engine, and so is what fails.
 Assumption: what is read fits the driver. Invariant: how many rows a join makes is known before it is made.
 """
 
@@ -16,11 +17,27 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from stillframe.algebra import Call, Filter, Join, Literal, Negate, Plan, Project, Ref, Scalar, Scan, UnionAll
+from stillframe.algebra import (
+    Call,
+    Cast,
+    EvaluationError,
+    Filter,
+    Join,
+    Negate,
+    Plan,
+    Project,
+    Ref,
+    Scalar,
+    Scan,
+    UnionAll,
+)
 from stillframe.algebra.arrow import COUNT, arrow_type, staged_schema
+from stillframe.algebra.evaluate import evaluate_scalar
 from stillframe.algebra.plan import walk
 from stillframe.algebra.scalar import refs
+from stillframe.algebra.types import MAX_PRECISION, VOID, Type, as_decimal
 from stillframe.change import column_of, join_order
+from stillframe.runtime.evaluating import is_exact_scalar
 
 MOST_READ = 2_000_000  # rows
 MOST_MADE = 1_000_000  # rows of a join
@@ -37,8 +54,18 @@ _COMPARED: dict[str, Callable[..., Any]] = {
 }
 
 
+_CALCULATED: dict[str, Callable[..., Any]] = {
+    "+": pc.add_checked,
+    "-": pc.subtract_checked,
+    "*": pc.multiply_checked,
+}
+
+
 class TooMany(Exception):
     """More rows than the driver should make."""
+
+
+FAILURES = (TooMany, EvaluationError, pa.ArrowException)  # after which the engine has to compute it
 
 
 @dataclass(frozen=True)
@@ -57,7 +84,7 @@ class Columns:
 
 
 def is_columnar(plan: Plan) -> bool:
-    """Whether a plan does nothing but move and compare values."""
+    """Whether a plan does nothing but move, compare and exactly calculate values."""
     return bool(plan.schema) and all(map(_is_columnar, walk(plan)))
 
 
@@ -68,11 +95,11 @@ def _is_columnar(node: Plan) -> bool:
         case Scan() | UnionAll() | Negate():
             return True
         case Project(_, outputs):
-            return all(isinstance(output.scalar, Ref | Literal) for output in outputs)
+            return all(_is_value(output.scalar) for output in outputs)
         case Filter(_, predicate):
             return _is_condition(predicate)
         case Join(_, conditions):
-            return all(_equated(c) is not None or _is_condition(c) for c in conditions)
+            return all(map(_is_condition, conditions))
     return False
 
 
@@ -82,13 +109,36 @@ def _is_condition(scalar: Scalar) -> bool:
             return _is_condition(left) and _is_condition(right)
         case Call("not", (arg,)):
             return _is_condition(arg)
-        case Call("isnull" | "isnotnull", (Ref(),)):
-            return True
-        case Call(name, (Ref() | Literal() as left, Ref() | Literal() as right)):
-            return (
-                name in _COMPARED and left.type == right.type and left.type.name not in ("BOOLEAN", "BINARY")
-            )
+        case Call("isnull" | "isnotnull", (arg,)):
+            return _is_value(arg)
+        case Call(name, (left, right)) if name in _COMPARED:
+            values = _is_value(left) and _is_value(right)
+            return values and (name in ("=", "<>") or left.type.name not in ("BOOLEAN", "BINARY"))
     return False
+
+
+def _is_value(scalar: Scalar) -> bool:
+    if not refs(scalar):
+        return is_exact_scalar(scalar) and scalar.type != VOID
+    match scalar:
+        case Ref():
+            return True
+        case Cast(arg, target):
+            return _holds(target, arg.type) and _is_value(arg)
+        case Call("+" | "-" | "*", (left, right)):
+            whole = scalar.type.is_integer or scalar.type.precision < MAX_PRECISION  # then no digit gives way
+            return whole and _is_value(left) and _is_value(right)
+    return False
+
+
+def _holds(type_: Type, other: Type) -> bool:
+    """Whether a type has every value of another; only of numbers."""
+    if type_.is_integer and other.is_integer:
+        return type_.bits >= other.bits
+    if not type_.is_decimal or not (other.is_integer or other.is_decimal):
+        return False
+    other = as_decimal(other)
+    return type_.scale >= other.scale and type_.precision - type_.scale >= other.precision - other.scale
 
 
 def _equated(condition: Scalar) -> tuple[int, int] | None:
@@ -120,8 +170,7 @@ def _rows(plan: Plan, wanted: frozenset[int], contents: Contents) -> Columns:
             return _sum([_rows(part, wanted, contents) for part in parts], wanted)
         case Project(source, outputs):
             scalars = {i: outputs[i].scalar for i in wanted}
-            taken = {s.position for s in scalars.values() if isinstance(s, Ref)}
-            rows = _rows(source, frozenset(taken), contents)
+            rows = _rows(source, frozenset[int]().union(*map(refs, scalars.values())), contents)
             return Columns({i: _value(s, rows.columns, len(rows)) for i, s in scalars.items()}, rows.counts)
         case Filter(source, predicate):
             rows = _rows(source, wanted | refs(predicate), contents)
@@ -138,10 +187,20 @@ def _sum(parts: Sequence[Columns], wanted: Collection[int]) -> Columns:
 
 
 def _value(scalar: Scalar, columns: Mapping[int, pa.Array], rows: int) -> pa.Array:
-    if isinstance(scalar, Ref):
-        return columns[scalar.position]
-    assert isinstance(scalar, Literal)
-    return pa.repeat(pa.scalar(scalar.value, arrow_type(scalar.type)), rows)
+    wanted = arrow_type(scalar.type)
+    if not refs(scalar):
+        return pa.repeat(pa.scalar(evaluate_scalar(scalar, ()), wanted), rows)
+    match scalar:
+        case Ref(position):
+            return columns[position]
+        case Cast(arg):
+            return _value(arg, columns, rows).cast(wanted)
+        case Call(name, (left, right)):
+            found = _CALCULATED[name](_value(left, columns, rows), _value(right, columns, rows))
+            if found.type != wanted:
+                raise pa.ArrowInvalid(f"{found.type} for {wanted}")
+            return found
+    raise AssertionError(f"no value: {scalar}")
 
 
 # -- conditions
@@ -168,9 +227,6 @@ def _truth(scalar: Scalar, columns: Mapping[int, pa.Array], rows: int) -> pa.Arr
         case Call("isnotnull", (arg,)):
             return pc.is_valid(_value(arg, columns, rows))
         case Call(name, (left, right)):
-            pair = _equated(scalar)
-            if pair is not None and left.type.is_integer:  # one of them may be narrower
-                return pc.equal(*(columns[position].cast(pa.int64()) for position in pair))
             return _COMPARED[name](_value(left, columns, rows), _value(right, columns, rows))
     raise AssertionError(f"no condition: {scalar}")
 

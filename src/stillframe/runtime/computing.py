@@ -25,7 +25,7 @@ from stillframe.engine import (
     write_query,
 )
 from stillframe.runtime.binding import Binder, Table
-from stillframe.runtime.columnar import MOST_READ, TooMany, is_columnar, net_rows
+from stillframe.runtime.columnar import FAILURES, MOST_READ, is_columnar, net_rows
 from stillframe.runtime.evaluating import is_exact, is_quick
 from stillframe.runtime.holding import arrow_of
 
@@ -104,7 +104,7 @@ class Computing:
             return None
         try:
             rows = net_rows(plan, lambda scan, wanted: read[scan.relation].columns(wanted, scan.schema))
-        except TooMany:
+        except FAILURES:
             return None
         return netted(rows)
 

@@ -100,7 +100,7 @@ class Reads:
             self._vector[source],
         )
         net = self._sources[source].capture is Capture.SNAPSHOT  # then it is two whole states
-        return self._staged(("change", relation, after), relation, read, net=net)
+        return self._staged(("change", relation, after), relation, read, net=net, once=True)
 
     def state(self, relation: str, keys: Keys | None = None) -> Staged:
         source, table = relation.split(".", 1)
@@ -159,12 +159,14 @@ class Reads:
     def _names(self, relation: str) -> tuple[str, ...]:
         return tuple(self._schemas[relation][i].name for i in self._positions(relation))
 
-    def _staged(self, key: tuple[object, ...], relation: str, read: Read, *, net: bool = False) -> Staged:
+    def _staged(
+        self, key: tuple[object, ...], relation: str, read: Read, *, net: bool = False, once: bool = False
+    ) -> Staged:
         if key not in self._memo:
             positions = self._positions(relation)
             types = [self._schemas[relation][i].type for i in positions]
             folder = self._folder / str(len(self._memo))
             started = time.perf_counter()
-            self._memo[key] = stage(self._engine, read, positions, types, folder, net=net)
+            self._memo[key] = stage(self._engine, read, positions, types, folder, net=net, once=once)
             self._counted(str(key[0]), relation, self._memo[key], time.perf_counter() - started)
         return self._memo[key]
