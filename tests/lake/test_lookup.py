@@ -75,9 +75,10 @@ def _net(rows: Counter[tuple[Any, ...]]) -> dict[tuple[Any, ...], int]:
 
 
 @pytest.mark.parametrize("column", range(len(SCHEMA)), ids=SCHEMA.names)
-def test_all_rows_and_no_others(column: int, tmp_path: Path) -> None:
+def test_all_rows_and_no_others(column: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for seed in range(15):
         random = Random(seed)
+        monkeypatch.setattr(lookup, "AT_ONCE", random.choice([1, 16, 1000]))
         root = tmp_path / str(seed)
         root.mkdir()
         state, content = view(root, random)
