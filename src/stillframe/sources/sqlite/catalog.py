@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from stillframe.algebra.schema import Column, Schema
 from stillframe.sources.base import Relation
@@ -33,6 +33,28 @@ _AFTER = re.compile(
 )  # BEFORE is what goes without saying
 _BLANK = r"(\s|--[^\n]*\n|/\*.*?\*/)*"
 _RAISE_IGNORE = re.compile(rf"\bRAISE{_BLANK}\({_BLANK}IGNORE\b", re.IGNORECASE | re.DOTALL)
+
+
+T = TypeVar("T")
+_MASTER = (  # as bytes: a name or a text that nobody reads may be no UTF-8
+    "SELECT rowid, type, CAST(name AS BLOB), CAST(tbl_name AS BLOB), CAST(sql AS BLOB) FROM sqlite_master"
+)
+_MOST_SCHEMAS = 16
+_known: dict[tuple[object, ...], dict[tuple[object, ...], Any]] = {}
+
+
+def per_schema(con: sqlite3.Connection, what: tuple[object, ...], find: Callable[[], T]) -> T:
+    """Something that follows from the schema alone, found once. Law: all that SQLite says of tables, indexes
+    and triggers of the main database is in the texts of sqlite_master; the same texts, the same answer."""
+    schema = tuple(con.execute(_MASTER))
+    known = _known.get(schema)
+    if known is None:
+        if len(_known) >= _MOST_SCHEMAS:
+            _known.clear()
+        known = _known.setdefault(schema, {})
+    if what not in known:
+        known[what] = find()
+    return cast(T, known[what])
 
 
 def quoted(name: str) -> str:

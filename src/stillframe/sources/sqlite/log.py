@@ -28,7 +28,14 @@ from stillframe.sources.sqlite.capture import (
     first_trigger_rowid,
     installed_digest,
 )
-from stillframe.sources.sqlite.catalog import Table, read_table, self_writing, silencing, table_names
+from stillframe.sources.sqlite.catalog import (
+    Table,
+    per_schema,
+    read_table,
+    self_writing,
+    silencing,
+    table_names,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +65,13 @@ def gap(source: str, message: str, detail: str = "", code: str | None = None) ->
 
 def identity(con: sqlite3.Connection) -> str | None:
     """The identity capture gave this database, None where none is installed."""
-    installed = con.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (SOURCE,))
-    if installed.fetchone() is None:
-        return None
-    found, version = con.execute(f"SELECT identity, format FROM {SOURCE}").fetchone()
+    try:
+        found, version = con.execute(f"SELECT identity, format FROM {SOURCE}").fetchone()
+    except sqlite3.OperationalError:
+        installed = con.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (SOURCE,))
+        if installed.fetchone() is None:
+            return None
+        raise
     if version != FORMAT:
         raise SourceError(
             "the capture installed there is of another version of stillframe",
@@ -99,8 +109,11 @@ def write_marker(con: sqlite3.Connection) -> None:
     )
 
 
-def require_anchor(con: sqlite3.Connection, source: str, position: Position) -> None:
-    found = required_identity(con, source)
+def require_anchor(
+    con: sqlite3.Connection, source: str, position: Position, found: str | None = None
+) -> None:
+    """`found` is the database's identity, where it is known."""
+    found = required_identity(con, source) if found is None else found
     if found != position.source:
         raise another(source, found, position.source)
     row = con.execute(f"SELECT mark FROM {LOG} WHERE seq = ?", (position.sequence,)).fetchone()
@@ -124,8 +137,9 @@ def require_anchor(con: sqlite3.Connection, source: str, position: Position) -> 
 
 
 def require_whole(con: sqlite3.Connection, source: str, after: Position, upto: Position) -> None:
-    require_anchor(con, source, after)
-    require_anchor(con, source, upto)
+    found = required_identity(con, source)
+    for position in (after, upto):
+        require_anchor(con, source, position, found)
     (there,) = con.execute(
         f"SELECT count(*) FROM {LOG} WHERE seq > ? AND seq <= ?", (after.sequence, upto.sequence)
     ).fetchone()
@@ -141,6 +155,12 @@ def captured(con: sqlite3.Connection, source: str, relation: str) -> Captured:
     ).fetchone()
     if row is None:
         raise gap(source, f"relation {relation!r} is not captured")
+    return per_schema(con, (relation, *row), lambda: _standing(con, source, relation, row))
+
+
+def _standing(
+    con: sqlite3.Connection, source: str, relation: str, row: tuple[int, int, str, str]
+) -> Captured:
     if relation not in table_names(con):
         raise gap(source, f"table {relation!r} is gone")
     number, since, shape_text, triggers = row
@@ -204,7 +224,9 @@ def require_consumer(con: sqlite3.Connection, source: str, consumer: str) -> int
 
 def check(con: sqlite3.Connection, source: str, after: Position, relations: Sequence[str]) -> None:
     require_anchor(con, source, after)
-    require_whole(con, source, after, newest(con, source))
+    now = newest(con, source)
+    if now != after:
+        require_whole(con, source, after, now)
     for relation in relations:
         require_captured(con, source, relation, after)
 

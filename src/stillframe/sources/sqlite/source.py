@@ -57,6 +57,7 @@ from stillframe.sources.sqlite.capture import (
 )
 from stillframe.sources.sqlite.catalog import (
     Table,
+    per_schema,
     quoted,
     read_table,
     relation_of,
@@ -105,7 +106,11 @@ class SqliteSource:
 
     def describe(self) -> dict[str, Relation]:
         with reading(self.name, self.path) as con:
-            return {name: relation_of(read_table(con, name)) for name in table_names(con)}
+
+            def found() -> dict[str, Relation]:
+                return {name: relation_of(read_table(con, name)) for name in table_names(con)}
+
+            return dict(per_schema(con, ("relations",), found))
 
     def attach(self, consumer: str, relations: Sequence[str]) -> Position:
         with writing(self.name, self.path) as con:
@@ -331,6 +336,9 @@ class SqliteSource:
             return LogStatus(rows, size, newest, tuple(Consumer(*row) for row in consumers))
 
     def _table(self, con: sqlite3.Connection, relation: str) -> Table:
+        return per_schema(con, ("table", relation), lambda: self._found(con, relation))
+
+    def _found(self, con: sqlite3.Connection, relation: str) -> Table:
         names = table_names(con)
         if relation not in names:
             raise SourceError(
