@@ -191,6 +191,19 @@ def check_settling(make: Maker, folder: Path) -> None:
     assert all((storage.path / f.path).exists() for f in old)
 
 
+def check_repair(make: Maker, folder: Path) -> None:
+    """A process that died after it published leaves tables behind; any handle, old or new, brings them on."""
+    old, dead = make(folder), make(folder)
+    newest: Frame | None = None
+    for number in (1, 2, 3):
+        view = view_of("v", write(dead, "data", "v", range(number)), settled=number)
+        newest = dead.publish(frame_of(number, view), newest)
+        for handle in (old, make(folder)):
+            handle.repair()
+            assert handle.settled_frame("v") == number
+            assert handle.settled_files("v") == {f.path for f in view.base}
+
+
 def check_another_schema_takes_the_table(make: Maker, folder: Path) -> None:
     storage = make(folder)
     view = view_of("v", write(storage, "data", "v", range(3)))
@@ -361,6 +374,7 @@ CHECKS: tuple[Check, ...] = (
     check_missing_files_are_refused,
     check_collect,
     check_settling,
+    check_repair,
     check_another_schema_takes_the_table,
     check_sweep_spares_the_living,
     check_vacuum,

@@ -21,6 +21,8 @@ from stillframe.lake.frames import FrameLog
 from stillframe.lake.layout import CHANGES, DATA, STAGING, Layout, sync
 from stillframe.lake.storage import Storage, Vacuumed
 
+SWEEP_EVERY = timedelta(minutes=10)
+
 _ODD_IN_DELTA = re.compile(r"[%\\]")
 _SAFE_FILE = re.compile(r"[A-Za-z0-9._/~-]+")
 
@@ -33,6 +35,8 @@ class Lake(Storage):
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
         self._log = FrameLog(layout.frames)
+        self._shown: dict[str, tuple[int, tuple[DataFile, ...]]] = {}  # by table, as last seen there
+        self._swept: datetime | None = None
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], create: bool = False) -> Lake:
@@ -143,7 +147,27 @@ class Lake(Storage):
                 for v in newest.views.values()
             )
 
-        return tables.settle(self._layout, view, still_wanted)
+        done = tables.settle(self._layout, view, still_wanted)
+        if done:
+            self._shown[view.table] = (view.settled, view.base)
+        return done
+
+    def repair(self) -> None:
+        """A table leaves what it shows only for what a later frame says: so what was once seen in a table
+        is there as long as the newest frame has it. What a process left that died beside this one takes up
+        room and does no harm: it is looked for when the handle is new, and from time to time."""
+        newest = self.newest()
+        for view in newest.views.values() if newest else ():
+            if view.vector is None or self._shown.get(view.table) == (view.settled, view.base):
+                continue
+            if self.settled_frame(view.table) == view.settled:
+                self._shown[view.table] = (view.settled, view.base)
+            else:
+                self.settle(view)
+        now = datetime.now(UTC)
+        if self._swept is None or now - self._swept >= SWEEP_EVERY:
+            self.sweep(now)
+            self._swept = now
 
     def settled_files(self, table: str) -> frozenset[str]:
         return tables.settled_files(self._layout, table)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
@@ -28,10 +28,10 @@ from deltalake.transaction import AddAction, RemoveAction
 from stillframe.errors import Busy, LakeError
 from stillframe.lake.frame import Frame
 from stillframe.lake.layout import Attempt, attempt_name, owner_of, sync
+from stillframe.lake.revisions import Commit, Entry, LogFile, files_of, gathered, name_of, ranges
 
 APP = "stillframe"
 CHECKPOINT_EVERY = 50
-FULL_FILE = 1000
 
 _SCHEMA = pa.schema(
     [
@@ -44,41 +44,15 @@ _SCHEMA = pa.schema(
 _ROW_GROUP = 64
 
 T = TypeVar("T")
-Place = tuple[int, int]
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class _File:
-    """A file of the table; `last` is the place of its newest revision."""
-
-    last: Place
-    name: str
-    rows: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One published revision, its document still as text."""
-
-    place: Place
-    published_at: datetime
-    document: str
-
-    def frame(self) -> Frame:
-        return Frame.from_json(json.loads(self.document))
-
-    @property
-    def files(self) -> frozenset[str]:
-        return self.frame().files
-
-    @property
-    def tables(self) -> frozenset[str]:
-        return frozenset(view.table for view in self.frame().views.values())
 
 
 class FrameLog:
+    """The newest frame is kept with the commit that was the last then, and read again only when there is a
+    later one: versions follow each other without a gap, and each is a file of the log."""
+
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self._newest: tuple[Commit, Frame | None] | None = None
 
     def create(self) -> None:
         """Make the table, unless another process just did."""
@@ -98,13 +72,33 @@ class FrameLog:
     # Reading
 
     def newest(self) -> Frame | None:
-        def read(files: Sequence[_File]) -> Frame | None:
-            return self._entries(files[-1])[-1].frame() if files else None
+        known = self._newest
+        # Old commits are removed oldest first: where one is still there, a later one would be, too.
+        if known is not None:
+            there, later = (self._commit_at(known[0].version + i) for i in range(2))
+            if there == known[0] and later is None:
+                return known[1]
 
-        return self._read(read)
+        def read(files: Sequence[LogFile], version: int) -> tuple[Commit | None, Frame | None]:
+            commit = self._commit_at(version)
+            return commit, self._entries(files[-1])[-1].frame() if files else None
+
+        commit, frame = self._read(read)
+        self._newest = (commit, frame) if commit else None
+        return frame
+
+    def _commit_path(self, version: int) -> Path:
+        return self.folder / "_delta_log" / f"{version:020d}.json"
+
+    def _commit_at(self, version: int) -> Commit | None:
+        try:
+            status = self._commit_path(version).stat()
+        except FileNotFoundError:
+            return None
+        return Commit(version, status.st_ino, status.st_mtime_ns)
 
     def frame(self, number: int) -> Frame:
-        def read(files: Sequence[_File]) -> Frame | None:
+        def read(files: Sequence[LogFile], _version: int) -> Frame | None:
             # Revisions of one frame may lie in neighbouring files: up to the first that ends beyond it.
             found = None
             for file in files:
@@ -120,14 +114,14 @@ class FrameLog:
             numbers = sorted({f.number for f in self.history()})
             raise LakeError(
                 f"there is no frame {number}",
-                detail=f"frames there are: {_ranges(numbers)}" if numbers else "nothing was published yet",
+                detail=f"frames there are: {ranges(numbers)}" if numbers else "nothing was published yet",
                 hint="older frames are forgotten by vacuum" if numbers else "refresh makes the first frame",
                 code="NO_SUCH_FRAME",
             )
         return frame
 
     def history(self, limit: int | None = None) -> list[Frame]:
-        def read(files: Sequence[_File]) -> list[Frame]:
+        def read(files: Sequence[LogFile], _version: int) -> list[Frame]:
             frames: list[Frame] = []
             for entry in self._backwards(files):
                 if limit is not None and len(frames) >= limit:
@@ -142,7 +136,7 @@ class FrameLog:
         """Those of the paths that no published revision names."""
         wanted = frozenset(paths)
 
-        def read(files: Sequence[_File]) -> frozenset[str]:
+        def read(files: Sequence[LogFile], _version: int) -> frozenset[str]:
             left = wanted
             for entry in self._backwards(files):
                 if not left:
@@ -158,24 +152,29 @@ class FrameLog:
         expected = (after.number, after.revision) if after else None
         place = (frame.number, frame.revision)
         if expected is not None and place <= expected:
-            raise LakeError(f"frame {_name(place)} does not follow {_name(expected)}", code="BAD_SUCCESSOR")
+            raise LakeError(
+                f"frame {name_of(place)} does not follow {name_of(expected)}", code="BAD_SUCCESSOR"
+            )
         moment = _moment(frame.published_at) if frame.published_at else datetime.now(UTC)
         stamped = replace(frame, published_at=moment.isoformat())
         document = json.dumps(stamped.to_json(), ensure_ascii=False, separators=(",", ":"))
-        file = self._write([Entry(place, moment, document)])
+        entry = Entry(place, moment, document)
+        file = self._write([entry])
 
-        def decide(handle: DeltaTable, files: Sequence[_File]) -> list[Any]:
+        def decide(handle: DeltaTable, files: Sequence[LogFile]) -> list[Any]:
             newest = files[-1].last if files else None
             if newest != expected:
                 self._path(file).unlink()
                 raise Busy(
                     "another process published a frame meanwhile; nothing was applied",
-                    detail=f"expected {_name(expected)} to be the newest, found {_name(newest)}",
+                    detail=f"expected {name_of(expected)} to be the newest, found {name_of(newest)}",
                     hint="refresh again",
                 )
             return [self._add(file)]
 
-        self._commit(file, decide, published=True)
+        version = self._commit(file, decide, published=True)
+        commit = self._commit_at(version) if version is not None else None
+        self._newest = (commit, entry.frame()) if commit else None
         return stamped
 
     def forget(self, cutoff: datetime) -> tuple[list[Entry], list[Entry]]:
@@ -203,7 +202,7 @@ class FrameLog:
         """Gather revisions into files of about `FULL_FILE`, all but the newest; then checkpoint the log."""
         while True:
             handle, files = self._open()
-            groups = [group for group in _gather(files[:-1]) if len(group) > 1]
+            groups = [group for group in gathered(files[:-1]) if len(group) > 1]
             try:
                 merged = [[entry for file in group for entry in self._entries(file)] for group in groups]
             except FileNotFoundError:
@@ -227,21 +226,21 @@ class FrameLog:
 
     # The table beneath
 
-    def _open(self) -> tuple[DeltaTable, list[_File]]:
+    def _open(self) -> tuple[DeltaTable, list[LogFile]]:
         """A fresh handle, and its files in order."""
         try:
             handle = DeltaTable(str(self.folder))
         except DeltaError as error:
             raise LakeError("the table of frames cannot be read", detail=str(error)) from error
-        return handle, _files_of(handle)
+        return handle, files_of(handle)
 
-    def _read(self, read: Callable[[Sequence[_File]], T]) -> T:
+    def _read(self, read: Callable[[Sequence[LogFile], int], T]) -> T:
         """Read on a fresh handle; again on a fresher one if housekeeping took a file away in between."""
-        before: Sequence[_File] | None = None
+        before: Sequence[LogFile] | None = None
         while True:
-            _, files = self._open()
+            handle, files = self._open()
             try:
-                return read(files)
+                return read(files, handle.version())
             except FileNotFoundError as error:
                 if files == before:
                     raise LakeError(
@@ -249,7 +248,7 @@ class FrameLog:
                     ) from error
                 before = files
 
-    def _entries(self, file: _File, number: int | None = None) -> list[Entry]:
+    def _entries(self, file: LogFile, number: int | None = None) -> list[Entry]:
         table = pq.ParquetFile(self._path(file)).read()
         if number is not None:
             table = table.filter(pc.equal(table["frame"], number))
@@ -258,11 +257,11 @@ class FrameLog:
             for row in table.to_pylist()
         ]
 
-    def _backwards(self, files: Sequence[_File]) -> Iterator[Entry]:
+    def _backwards(self, files: Sequence[LogFile]) -> Iterator[Entry]:
         for file in reversed(files):
             yield from reversed(self._entries(file))
 
-    def _write(self, entries: Sequence[Entry]) -> _File:
+    def _write(self, entries: Sequence[Entry]) -> LogFile:
         """A durable file that belongs to nothing yet."""
         last = entries[-1].place
         name = f"{last[0]:019d}-{last[1]:010d}-{attempt_name()}.parquet"
@@ -271,15 +270,16 @@ class FrameLog:
         pq.write_table(table, self.folder / name, compression="zstd", row_group_size=_ROW_GROUP)
         sync(self.folder / name)
         sync(self.folder)
-        return _File(last, name, len(entries))
+        return LogFile(last, name, len(entries))
 
     def _commit(
         self,
-        file: _File,
-        decide: Callable[[DeltaTable, Sequence[_File]], list[Any]],
+        file: LogFile,
+        decide: Callable[[DeltaTable, Sequence[LogFile]], list[Any]],
         published: bool = False,
-    ) -> None:
-        """Commit what `decide` says of the state found, as the very next version after it.
+    ) -> int | None:
+        """Commit what `decide` says of the state found, as the very next version after it. Returns that
+        version, where it is known.
 
         A commit whose answer was an error may still have happened: the log, not the answer, is believed.
         """
@@ -287,18 +287,17 @@ class FrameLog:
         while True:
             handle, files = self._open()
             if file in files:
-                return
+                return None
             if failure is not None and failure[0] == handle.version():
                 self._path(file).unlink()
                 raise _commit_failed(failure[1]) from failure[1]
             actions = decide(handle, files)
             try:
-                self._commit_once(handle, actions, published)
-                return
+                return self._commit_once(handle, actions, published)
             except Exception as error:
                 failure = (handle.version(), error)
 
-    def _commit_once(self, handle: DeltaTable, actions: list[Any], published: bool) -> None:
+    def _commit_once(self, handle: DeltaTable, actions: list[Any], published: bool) -> int:
         transactions = None
         if published:
             before = handle.transaction_version(APP)
@@ -310,11 +309,12 @@ class FrameLog:
             handle.schema(),
             commit_properties=CommitProperties(max_commit_retries=0, app_transactions=transactions),
         )
-        log = self.folder / "_delta_log"
-        sync(log / f"{version:020d}.json")
-        sync(log)
+        commit = self._commit_path(version)
+        sync(commit)
+        sync(commit.parent)
+        return version
 
-    def _replace(self, handle: DeltaTable, old: Sequence[_File], new: Sequence[Sequence[Entry]]) -> bool:
+    def _replace(self, handle: DeltaTable, old: Sequence[LogFile], new: Sequence[Sequence[Entry]]) -> bool:
         """One commit that puts `new` in place of `old`; False if another commit came first."""
         written = [self._write(entries) for entries in new]
         moment = int(datetime.now(UTC).timestamp() * 1000)
@@ -332,36 +332,13 @@ class FrameLog:
             self._path(file).unlink(missing_ok=True)
         return done
 
-    def _add(self, file: _File) -> AddAction:
+    def _add(self, file: LogFile) -> AddAction:
         status = self._path(file).stat()
         statistics = json.dumps({"numRecords": file.rows})
         return AddAction(file.name, status.st_size, {}, int(status.st_mtime * 1000), True, statistics)
 
-    def _path(self, file: _File) -> Path:
+    def _path(self, file: LogFile) -> Path:
         return self.folder / file.name
-
-
-def _files_of(handle: DeltaTable) -> list[_File]:
-    actions = handle.get_add_actions()
-    rows = zip(actions["path"].to_pylist(), actions["num_records"].to_pylist(), strict=True)
-    files = []
-    for name, count in rows:
-        frame, revision, _ = name.split("-", 2)
-        files.append(_File((int(frame), int(revision)), name, count))
-    return sorted(files)
-
-
-def _gather(files: Sequence[_File]) -> list[list[_File]]:
-    """Neighbouring files in groups of at most `FULL_FILE` rows, where that takes more than one."""
-    groups: list[list[_File]] = []
-    rows = FULL_FILE
-    for file in files:
-        if rows + file.rows > FULL_FILE:
-            groups.append([])
-            rows = 0
-        groups[-1].append(file)
-        rows += file.rows
-    return groups
 
 
 def _moment(text: str) -> datetime:
@@ -371,18 +348,3 @@ def _moment(text: str) -> datetime:
 
 def _commit_failed(error: Exception) -> LakeError:
     return LakeError("the table of frames could not be written", detail=str(error), code="COMMIT_FAILED")
-
-
-def _name(place: Place | None) -> str:
-    return "none" if place is None else f"{place[0]} (revision {place[1]})"
-
-
-def _ranges(numbers: Sequence[int]) -> str:
-    """1, 2, 3, 7 as "1 to 3, 7"."""
-    runs: list[list[int]] = []
-    for number in numbers:
-        if runs and runs[-1][-1] == number - 1:
-            runs[-1] = [runs[-1][0], number]
-        else:
-            runs.append([number])
-    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]} to {run[-1]}" for run in runs)

@@ -23,8 +23,9 @@ def sweep(layout: Layout, log: FrameLog, now: datetime) -> tuple[str, ...]:
     """Remove attempts of dead processes that no frame and no table names, and their unborn frames."""
     abandoned = [attempt for attempt in layout.attempts() if attempt.abandoned(now)]
     files = {layout.relative(p): attempt for attempt in abandoned for p in parquet_files(attempt.folder)}
-    needed = files.keys() - log.unreferenced(files)
-    needed |= files.keys() & shown_files(layout)
+    needed = files.keys() - log.unreferenced(files) if files else frozenset[str]()
+    if files.keys() - needed:
+        needed |= files.keys() & shown_files(layout)
     kept = {files[path].folder for path in needed}
     removed = []
     for attempt in abandoned:

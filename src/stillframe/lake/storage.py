@@ -72,6 +72,10 @@ class Storage(Protocol):
 
     def settled_frame(self, table: str) -> int | None: ...
 
+    def repair(self) -> None:
+        """Finish what killed processes left: bring tables that are behind the newest frame to it, and remove
+        files that no frame names. What this handle has seen done is not looked at each time."""
+
     # Housekeeping
 
     def sweep(self, now: datetime | None = None) -> tuple[str, ...]:

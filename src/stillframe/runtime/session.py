@@ -136,13 +136,8 @@ class Session(Means):
         return self.sources[source].without(since, upto, later) if later else upto
 
     def recover(self) -> None:
-        """Finish what a killed session left: tables behind the frame that names their files, and files
-        that no frame names."""
-        frame = self.lake.newest()
-        for view in frame.views.values() if frame else ():
-            if view.vector is not None and self.lake.settled_frame(view.table) != view.settled:
-                self.lake.settle(view)
-        self.lake.sweep()
+        """Finish what a killed session left."""
+        self.lake.repair()
 
     def acknowledge(
         self, frame: Frame, fixed: Mapping[str, Position], kept: Iterable[tuple[str, Position]] = ()
