@@ -79,6 +79,7 @@ def test_all_rows_and_no_others(column: int, tmp_path: Path, monkeypatch: pytest
     for seed in range(15):
         random = Random(seed)
         monkeypatch.setattr(lookup, "AT_ONCE", random.choice([1, 16, 1000]))
+        monkeypatch.setattr(lookup, "SMALL_FILE", random.choice([0, 30, 1000]))
         root = tmp_path / str(seed)
         root.mkdir()
         state, content = view(root, random)

@@ -25,6 +25,7 @@ MOST_READ = 500_000  # rows in the row groups that are read
 MOST_FOUND = 50_000  # rows
 MOST_WHOLE = 2_000  # rows of a view that is read whole
 AT_ONCE = 1_000_000  # rows whose column is held in memory while they are looked through
+SMALL_FILE = 10_000  # rows of a file that is kept in memory
 ORDERED = (pa.types.is_integer, pa.types.is_date, pa.types.is_string)  # footers order them as Python does
 
 
@@ -87,13 +88,8 @@ def whole(
         return None
     wanted = staged_schema([view.schema[i].type for i in positions])
     names = [view.schema[i].name for i in positions]
-    read = [
-        (pq.read_table(path, columns=[*names, *([COUNT] if signed else [])]), signed)
-        for path, signed in parts
-    ]
-    return pa.concat_tables(
-        [wanted.empty_table(), *(_staged(table, names, wanted, signed) for table, signed in read)]
-    )
+    rows = (_staged(_whole_file(path, names, signed), names, wanted, signed) for path, signed in parts)
+    return pa.concat_tables([wanted.empty_table(), *rows])
 
 
 def _staged(read: pa.Table, names: Sequence[str], wanted: pa.Schema, signed: bool) -> pa.Table:
@@ -121,6 +117,22 @@ def groups(path: Path) -> tuple[Group, ...]:
     return tuple(found)
 
 
+def _is_small(path: Path) -> bool:
+    return sum(group.rows for group in groups(path)) <= SMALL_FILE
+
+
+def _whole_file(path: Path, names: Sequence[str], signed: bool) -> pa.Table:
+    if _is_small(path):
+        return _small_file(path)
+    return pq.read_table(path, columns=[*names, *([COUNT] if signed else [])])
+
+
+@lru_cache(maxsize=64)
+def _small_file(path: Path) -> pa.Table:
+    """Small files are read in every session: copies of small relations, and the latest changes of all."""
+    return pq.ParquetFile(path).read()
+
+
 def _may_have(path: Path, name: str, looked_for: Sequence[Any]) -> list[int]:
     """The row groups in which one of the values, in order, may be."""
 
@@ -146,6 +158,11 @@ def _rows(
 ) -> Iterator[pa.Table]:
     """Of each row group the column first; the others where there is something to find."""
     if not chosen:
+        return
+    if _is_small(path):
+        small = _small_file(path)
+        keys = small.column(column)
+        yield _staged(small.filter(pc.is_in(keys, value_set=values.cast(keys.type))), names, wanted, signed)
         return
     with pq.ParquetFile(path, memory_map=True) as file:
         for some in _at_once(path, chosen):
