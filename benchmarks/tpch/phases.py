@@ -34,6 +34,7 @@ PHASES = (
     ("publish the frame", "stillframe.lake.delta", "Lake.publish"),
     ("settle: plain table", "stillframe.lake.delta", "Lake.settle"),
     ("settle: rewrite", "stillframe.runtime.warehouse", "settle"),
+    ("settle: merge changes", "stillframe.runtime.warehouse", "merge"),
     ("acknowledge", "stillframe.runtime.session", "Session.acknowledge"),
     ("discard staging", "stillframe.lake.delta", "Lake.discard"),
 )

@@ -20,8 +20,9 @@ _WORDS = {
     Step.COMPUTED: "publishing the frame",
     Step.PUBLISHED: "published frame {subject}",
     Step.ACKNOWLEDGED: "settling",
-    Step.REWRITTEN: "rewrote the table of {subject}",
+    Step.REWRITTEN: "rewrote files of {subject}",
     Step.SETTLED: "settled {subject}",
+    Step.MERGED: "merged the changes of {subject}",
 }
 
 

@@ -63,8 +63,7 @@ def status_text(found: Mapping[str, Any]) -> RenderableType:
     parts.append(
         Text(
             f"other engines see a view's table at its settled frame; it follows when unsettled rows pass "
-            f"{bound['rows']:.0%} of the view (and 10 000), after {bound['files']} frames, "
-            f"or after {bound['seconds']:g} s",
+            f"{bound['rows']:.0%} of the view (and 10 000), or after {bound['seconds']:g} s",
             style="dim",
         )
     )

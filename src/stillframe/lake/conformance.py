@@ -204,6 +204,19 @@ def check_repair(make: Maker, folder: Path) -> None:
             assert handle.settled_files("v") == {f.path for f in view.base}
 
 
+def check_merged_changes_are_read_back(make: Maker, folder: Path) -> None:
+    storage = make(folder)
+    (file,) = write(storage, "changes", "v", range(3))
+    merged = ChangeFile(file.path, file.rows, file.bytes, frame=7, since=4)
+    (later,) = write(storage, "changes", "v", range(2))
+    plain = ChangeFile(later.path, later.rows, later.bytes, frame=8)
+    storage.publish(frame_of(8, view_of("v", changes=(merged, plain))), None)
+    for handle in (storage, make(folder)):
+        newest = handle.newest()
+        assert newest is not None
+        assert [(f.since, f.frame) for f in newest.views["v"].changes] == [(4, 7), (8, 8)]
+
+
 def check_another_schema_takes_the_table(make: Maker, folder: Path) -> None:
     storage = make(folder)
     view = view_of("v", write(storage, "data", "v", range(3)))
@@ -375,6 +388,7 @@ CHECKS: tuple[Check, ...] = (
     check_collect,
     check_settling,
     check_repair,
+    check_merged_changes_are_read_back,
     check_another_schema_takes_the_table,
     check_sweep_spares_the_living,
     check_vacuum,

@@ -24,20 +24,30 @@ class DataFile:
 
 @dataclass(frozen=True, slots=True)
 class ChangeFile:
-    """One Parquet file of signed rows that frame `frame` brought."""
+    """One Parquet file of signed rows that frame `frame` brought; or the net rows of all frames from `since`
+    to it, where their files were merged."""
 
     path: str
     rows: int
     bytes: int
     frame: int
+    since: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.since:
+            object.__setattr__(self, "since", self.frame)
+
+    def to_json(self) -> list[str | int]:
+        merged = [self.since] if self.since != self.frame else []
+        return [self.path, self.rows, self.bytes, self.frame, *merged]
 
 
 @dataclass(frozen=True, slots=True)
 class ViewState:
     """One view in one frame.
 
-    content = `base` (plain rows) + `changes` (signed rows). `settled` is the frame whose content `base`
-    alone is; the view's Delta table shows exactly `base` to other engines.
+    content = `base` (plain rows) + `changes` (signed rows, oldest frame first). `settled` is the frame whose
+    content `base` alone is; the view's Delta table shows exactly `base` to other engines.
     `changed` is the last frame in which the content changed. `vector` maps each source the view reads
     (directly or through views) to a position document; None where the level has no vector.
     `definition` is the view's SELECT text. `rows` counts the content with its multiplicities. A part of
@@ -69,7 +79,7 @@ class ViewState:
             "algorithm": self.algorithm,
             "state": self.state,
             "base": [[f.path, f.rows, f.bytes] for f in self.base],
-            "changes": [[f.path, f.rows, f.bytes, f.frame] for f in self.changes],
+            "changes": [f.to_json() for f in self.changes],
             "settled": self.settled,
             "changed": self.changed,
             "rows": self.rows,

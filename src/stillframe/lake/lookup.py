@@ -8,9 +8,9 @@ and how much is read for them is known before anything is.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, reduce
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +18,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from stillframe.algebra.arrow import COUNT, staged_schema
+from stillframe.algebra.arrow import COUNT, arrow_type, staged_schema
 from stillframe.lake.frame import ViewState
 
 MOST_READ = 500_000  # rows in the row groups that are read
 MOST_FOUND = 50_000  # rows
+MOST_LEAVING = 2_000_000  # rows of changes in which those that leave are looked for
 MOST_WHOLE = 2_000  # rows of a view that is read whole
 AT_ONCE = 1_000_000  # rows whose column is held in memory while they are looked through
 SMALL_FILE = 10_000  # rows of a file that is kept in memory
@@ -90,6 +91,45 @@ def whole(
     names = [view.schema[i].name for i in positions]
     rows = (_staged(_whole_file(path, names, signed), names, wanted, signed) for path, signed in parts)
     return pa.concat_tables([wanted.empty_table(), *rows])
+
+
+def losing(root: Path, view: ViewState) -> frozenset[str]:
+    """The base files that may have a row which the view's changes take away; no other file has one."""
+    every = frozenset(file.path for file in view.base)
+    names = _telling(view)
+    if not names or sum(file.rows for file in view.changes) > MOST_LEAVING:
+        return every
+    read = (pq.read_table(root / file.path, columns=[*names, COUNT]) for file in view.changes)
+    leaving = [table.filter(pc.less(table.column(COUNT), 0)).select(names) for table in read]
+    values = {
+        name: pc.unique(pa.chunked_array([chunk for table in leaving for chunk in table.column(name).chunks]))
+        for name in names
+        if sum(table.num_rows for table in leaving)
+    }
+    return frozenset(path for path in every if values and _has_all(root / path, values))
+
+
+def _telling(view: ViewState) -> list[str]:
+    """Columns by which rows are told apart, of the types that are compared alike everywhere."""
+    key = min(view.schema.keys, key=lambda k: (len(k), sorted(k)), default=range(len(view.schema)))
+    columns = [view.schema[i] for i in sorted(key)]
+    found = [column.name for column in columns if any(is_a(arrow_type(column.type)) for is_a in ORDERED)]
+    return found[:3]
+
+
+def _has_all(path: Path, values: Mapping[str, pa.Array]) -> bool:
+    """Whether a file may have a row with one of the values in each of the columns."""
+    chosen = set(range(len(groups(path))))
+    for name, wanted in values.items():
+        if not wanted.null_count:
+            chosen &= set(_may_have(path, name, sorted(wanted.to_pylist())))
+    with pq.ParquetFile(path, memory_map=True) as file:
+        for group in sorted(chosen):
+            read = file.read_row_group(group, list(values))
+            met = [pc.is_in(read.column(n), value_set=v.cast(read.column(n).type)) for n, v in values.items()]
+            if pc.any(reduce(pc.and_, met)).as_py():
+                return True
+    return False
 
 
 def _staged(read: pa.Table, names: Sequence[str], wanted: pa.Schema, signed: bool) -> pa.Table:

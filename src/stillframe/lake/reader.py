@@ -3,7 +3,8 @@
 content = base + net, where net is the sum of the change files. Few rows are in the changes, so the base is
 read as it is, except for rows that some change takes away (`leaving`):
 
-    keyed view:    base ▷ leaving (on the key; those that net takes away)  ⊎ rows that net adds
+    keyed view:    base ▷ leaving (on the key; those that net takes away)  ⊎ rows that net adds;
+                   or, where each frame has the key, the rows of each change that no later one takes away
     keyless view:  base ▷ leaving (on all columns, NULL-safe)
                    ⊎ base ⋉ leaving and the changes, added up, each row as often as the sum says
 
@@ -26,6 +27,8 @@ from stillframe.lake.frame import Frame, ViewState
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+KEYED_IN_EVERY_FRAME = ("strong", "complete")  # levels at which a frame is the view of one state
+
 _SKIPPED = r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)*"
 _WITH = re.compile(rf"{_SKIPPED}WITH\b(?:{_SKIPPED}RECURSIVE\b)?", re.IGNORECASE | re.DOTALL)
 
@@ -42,9 +45,32 @@ def content(session: SparkSession, root: Path, view: ViewState) -> DataFrame:
     base = read_files(session, [root / f.path for f in view.base], view_struct(view.schema, count=False))
     if not view.changes:
         return base
-    changes = read_files(session, [root / f.path for f in view.changes], view_struct(view.schema, count=True))
+    signed = view_struct(view.schema, count=True)
+    if is_connect(session) and view.schema.keys and view.level in KEYED_IN_EVERY_FRAME:
+        last = generations(view)
+        each = {
+            f"changes{i}": read_files(
+                session, [root / f.path for f in view.changes if f.frame == frame], signed
+            )
+            for i, frame in enumerate(last)
+        }
+        return session.sql(_last_wins(view, len(last)), base=base, **each)
+    changes = read_files(session, [root / f.path for f in view.changes], signed)
     text = content_sql(view, hashed=not is_connect(session))
     return session.sql(text, base=base, changes=changes)
+
+
+def net_changes(session: SparkSession, root: Path, view: ViewState) -> DataFrame:
+    """The sum of a view's changes, as one change."""
+    files = [root / f.path for f in view.changes]
+    changes = read_files(session, files, view_struct(view.schema, count=True))
+    columns = ", ".join(identifier(name) for name in view.schema.names)
+    return session.sql(_net(view, columns), changes=changes)
+
+
+def generations(view: ViewState) -> tuple[int, ...]:
+    """The last frames of the changes that lie side by side, oldest first; each of them is net in itself."""
+    return tuple(sorted({f.frame for f in view.changes}))
 
 
 def frame_query(session: SparkSession, root: Path, frame: Frame, text: str) -> DataFrame:
@@ -75,17 +101,44 @@ def _with(ours: str, text: str) -> str:
 def content_sql(view: ViewState, *, hashed: bool) -> str:
     """SQL over {base} and {changes}."""
     columns = ", ".join(identifier(name) for name in view.schema.names)
-    key = min(view.schema.keys, key=lambda k: (len(k), sorted(k)), default=None)
-    if key is None:
+    if not view.schema.keys:
         return _keyless(view, columns, hashed=hashed)
     net = _net(view, columns)
-    same = " AND ".join(
-        f"b.{name} = l.{name}" for name in (identifier(view.schema[i].name) for i in sorted(key))
-    )
+    same = " AND ".join(f"b.{name} = l.{name}" for name in _key(view))
     return (
         f"SELECT {_of('b', view)} FROM {{base}} b LEFT ANTI JOIN ({net}) l ON {same} AND l.{COUNT} < 0 "
         f"UNION ALL SELECT {columns} FROM ({net}) WHERE {COUNT} > 0"
     )
+
+
+def _last_wins(view: ViewState, changes: int) -> str:
+    """SQL over {base} and {changes0}, {changes1}, …, oldest first. Law: where a key is one in every frame,
+    a row that came is there until a later change takes a row of its key away. So no row is added up, and of
+    the columns only the key and those that are asked for are read."""
+    key, places = _key(view), range(changes)
+    columns = ", ".join(identifier(name) for name in view.schema.names)
+    leaving = " UNION ALL ".join(
+        f"SELECT {', '.join(key)}, {i} AS __change FROM {{changes{i}}} WHERE {COUNT} < 0" for i in places
+    )
+    gone = " AND ".join(f"b.{name} = l.{name}" for name in key)
+    kept = f"SELECT {_of('b', view)} FROM {{base}} b LEFT ANTI JOIN ({leaving}) l ON {gone}"
+    coming = [f"SELECT {columns}, {i} AS __change FROM {{changes{i}}} WHERE {COUNT} > 0" for i in places]
+    *earlier, newest = coming
+    newest = f"SELECT {columns} FROM ({newest})"
+    if not earlier:
+        return f"{kept} UNION ALL {newest}"
+    undone = " AND ".join(f"c.{name} = l.{name}" for name in key)
+    lasting = (
+        f"SELECT {_of('c', view)} FROM ({' UNION ALL '.join(earlier)}) c "
+        f"LEFT ANTI JOIN ({leaving}) l ON {undone} AND l.__change > c.__change"
+    )
+    return f"{kept} UNION ALL {lasting} UNION ALL {newest}"
+
+
+def _key(view: ViewState) -> list[str]:
+    """The columns of the shortest key."""
+    key = min(view.schema.keys, key=lambda k: (len(k), sorted(k)))
+    return [identifier(view.schema[i].name) for i in sorted(key)]
 
 
 def _keyless(view: ViewState, columns: str, *, hashed: bool) -> str:
@@ -111,7 +164,7 @@ def _keyless(view: ViewState, columns: str, *, hashed: bool) -> str:
 
 def _net(view: ViewState, columns: str) -> str:
     """One change file is consolidated already; several are added up."""
-    if len({f.frame for f in view.changes}) == 1:
+    if len(generations(view)) == 1:
         return f"SELECT {columns}, {COUNT} FROM {{changes}}"
     return (
         f"SELECT {columns}, __net AS {COUNT} FROM (SELECT {columns}, SUM({COUNT}) AS __net "

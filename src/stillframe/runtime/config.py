@@ -26,10 +26,11 @@ DRIVER, ENGINE = "driver", "engine"  # who computes small changes
 
 @dataclass(frozen=True)
 class SettleBound:
-    """When a view's change files are folded into its plain table: whichever is reached first."""
+    """When a view's change files are folded into its plain table: at a share of its `rows`, or after so many
+    `seconds`; and how many `files` of changes lie side by side before they are merged."""
 
-    rows: float = 0.10
-    files: int = 32
+    rows: float = 0.5
+    files: int = 8
     seconds: float = 900.0
 
 

@@ -26,6 +26,7 @@ class Step(StrEnum):
     ACKNOWLEDGED = "acknowledged"
     REWRITTEN = "rewritten"
     SETTLED = "settled"
+    MERGED = "merged"
 
 
 Observer = Callable[[Step, str], None]

@@ -36,7 +36,7 @@ from stillframe.runtime.metrics import Metrics
 from stillframe.runtime.outcome import Observer, Result, unobserved
 from stillframe.runtime.pace import Pace
 from stillframe.runtime.session import Session
-from stillframe.runtime.settle import due, settle
+from stillframe.runtime.settle import Due, due, merge, settle
 from stillframe.runtime.statistics import read_statistics
 from stillframe.runtime.status import source_status, view_status, waiting_since
 from stillframe.runtime.verify import FRAME_EXPIRED, Verification, VerifiedFrames, Verifier
@@ -297,13 +297,17 @@ class Warehouse:
         return self.maintain(views, full=full, settle=settle).frame
 
     def settle_due(self, frame: Frame | None = None, *, everything: bool = False) -> None:
-        """Fold change files into plain tables where the bound is reached (or everywhere)."""
+        """Fold change files into plain tables where the bound is reached (or everywhere); merge them where
+        they are many."""
         frame = frame or self._newest()
         for name in frame.views if frame else ():
             assert frame is not None
             view = frame.views.get(name)
-            if view and view.changes and (everything or due(view, self.project.settle, self._published)):
+            found = due(view, self.project.settle, self._published) if view else None
+            if view and view.changes and (everything or found is Due.SETTLING):
                 frame = settle(self.lake, self.engine, frame, name, self.observe) or self.frame()
+            elif found is Due.MERGING:
+                frame = merge(self.lake, lambda: self.engine, frame, name, self.observe) or self.frame()
 
     def _published(self, number: int) -> datetime | None:
         """When a frame was published; None where it is forgotten."""
