@@ -56,8 +56,31 @@ class Staged:
         return frozenset(
             position
             for i, position in enumerate(self.positions)
-            if any(pq.read_table(p, columns=[internal_name(i)]).column(0).null_count for p in self.files)
+            if any(_has_null(path, internal_name(i)) for path in self.files)
         )
+
+    def any_true(self, position: int) -> bool:
+        """Whether a column of truth values has a true one."""
+        name = internal_name(self.positions.index(position))
+        return any(
+            pc.any(batch.column(0)).as_py() for path in self.files for batch in column_batches(path, name)
+        )
+
+
+def column_batches(path: Path, name: str) -> Iterator[pa.RecordBatch]:
+    """One column of a file of any size, a part at a time."""
+    with pq.ParquetFile(path) as file:
+        yield from file.iter_batches(columns=[name])
+
+
+def _has_null(path: Path, name: str) -> bool:
+    """As the footer counts them; where it does not, by looking."""
+    footer = pq.read_metadata(path)
+    place = footer.schema.names.index(name)
+    known = [footer.row_group(i).column(place).statistics for i in range(footer.num_row_groups)]
+    if all(each is not None and each.has_null_count for each in known):
+        return any(each.null_count for each in known)
+    return any(batch.column(0).null_count for batch in column_batches(path, name))
 
 
 def columns_of(files: Sequence[Path], names: Sequence[str], types: Sequence[Type]) -> pa.Table:
@@ -74,9 +97,18 @@ def staged_query(engine: Engine, sql: str, types: Sequence[Type], folder: Path) 
     found = folder.iterdir() if folder.is_dir() else ()
     files = tuple(sorted(p for p in found if p.suffix == ".parquet" and p.name[0] not in "._"))
     rows = sum(pq.read_metadata(path).num_rows for path in files)
-    small = rows <= DRIVER_ROWS
+    small = _fits_driver(files, rows)
     return Staged(
         files if rows else (), tuple(range(len(types))), tuple(types), rows, plain=False, small=small
+    )
+
+
+def _fits_driver(files: Sequence[Path], rows: int) -> bool:
+    if rows > DRIVER_ROWS:
+        return False
+    footers = map(pq.read_metadata, files)
+    return (
+        sum(f.row_group(i).total_byte_size for f in footers for i in range(f.num_row_groups)) <= DRIVER_BYTES
     )
 
 
@@ -249,7 +281,7 @@ def _net_by_task(
     write_query(engine, consolidated_sql(rows, len(types)), netted)
     left = _written(netted, positions, types)
     shutil.rmtree(raw)
-    if left.rows > DRIVER_ROWS:
+    if not _fits_driver(left.files, left.rows):
         return left
     schema = staged_schema(types)
     table = pa.concat_tables([schema.empty_table(), *(_read_as(path, schema) for path in left.files)])

@@ -6,8 +6,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-import pyarrow.compute as pc
-
 from stillframe.algebra import (
     Aggregate,
     Filter,
@@ -193,7 +191,7 @@ class Compiler:
         self.binder.staged[_GROUPS] = computed
         found, unknown = Scan(_GROUPS, groups.schema, Moment.CHANGE), Ref(width, BOOLEAN)
         known: Plan = Project(Filter(found, call("not", unknown)), shown)
-        if not computed.rows or not pc.any(computed.table([width]).column(0)).as_py():
+        if not computed.rows or not computed.any_true(width):
             return self.bound((known, then))
         keys = Project(Filter(found, unknown), shown[: len(plan.keys)])
         touched = self.computing.net(self.bound((keys,)), folder / "unknown")

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from stillframe.algebra import Moment, Times, scans
 from stillframe.algebra.arrow import COUNT
@@ -28,6 +27,7 @@ from stillframe.engine import (
     Staged,
     Tables,
     canonical_sql,
+    column_batches,
     consolidated_sql,
     named_sql,
     repeated_sql,
@@ -522,8 +522,9 @@ class Work:
             paths = tuple(self.means.lake.path / f.path for f in added)
             self.changes[view.name] = ViewFiles(paths, view.schema, sum(f.rows for f in added))
         grown = sum(
-            pc.sum(pq.read_table(p, columns=[COUNT]).column(0)).as_py()
-            for p in (self.means.lake.path / f.path for f in added)
+            pc.sum(batch.column(0)).as_py() or 0
+            for f in added
+            for batch in column_batches(self.means.lake.path / f.path, COUNT)
         )
         return replace(
             former,
