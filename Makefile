@@ -5,7 +5,7 @@ PY ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup java servers demo test test-on-sail test-on-spark test-live test-long lint bench clean
+.PHONY: setup java servers demo test test-on-sail test-on-spark test-live test-on-cluster test-long lint bench clean
 
 setup: $(VENV)/.ready java
 
@@ -45,9 +45,18 @@ test-live:
 test-on-spark:
 	$(BIN)/pytest -m 'engine and not long and not slow_on_spark' --engine=spark --durations=15 2>&1 | sed -u 's/^/spark  /'
 
+# On a master and two workers whose Python, in .venv-workers, does not have this package.
+CLUSTER := tests/cluster tests/faults/test_executor_killed.py tests/spark/test_copies.py tests/spark/test_stage_net.py \
+	tests/spark/test_engine_aggregates.py tests/spark/test_small_changes.py tests/spark/test_lake_content.py \
+	tests/live/test_large_transactions.py
+
+test-on-cluster: setup servers
+	$(BIN)/pytest -m engine --engine=spark --master=standalone $(CLUSTER) --durations=15
+
 test-long: setup servers lint
 	STILLFRAME_LONG=1 $(BIN)/pytest --durations=30
 	STILLFRAME_LONG=1 $(BIN)/pytest -m engine --engine=spark --durations=30
+	STILLFRAME_LONG=1 $(MAKE) --no-print-directory test-on-cluster
 
 # All of the benchmark of the paper's view takes hours: BENCH_TPCH="--scale 0.1 --frames 12" tries it.
 BENCH_TPCH ?= --scale 1 --frames 52 --engine all --spread all
@@ -61,4 +70,4 @@ bench: setup servers
 	$(BIN)/python -m benchmarks.propagation
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) .venv-workers build dist .mypy_cache .ruff_cache .pytest_cache

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import servers
+import standalone
 from shops import Shop
 from stillframe.engine import Engine, open_engine
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--engine", default="sail", choices=["spark", "sail"], help="the engine tests run on")
+    parser.addoption(
+        "--master",
+        default="local[2]",
+        help="where Apache Spark runs: a master's address, or `standalone` for a cluster made for the tests",
+    )
 
 
 @pytest.fixture(scope="session")
@@ -22,11 +29,24 @@ def engine_name(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="session")
-def engine(engine_name: str) -> Iterator[Engine]:
+def standalone_cluster(
+    request: pytest.FixtureRequest, engine_name: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[standalone.Cluster]:
+    """The cluster that the tests of this process run on."""
+    if engine_name != "spark" or request.config.getoption("--master") != "standalone":
+        pytest.skip("runs with --engine=spark --master=standalone")
+    with standalone.standalone(tmp_path_factory.mktemp("standalone")) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def engine(request: pytest.FixtureRequest, engine_name: str) -> Iterator[Engine]:
     """The one engine of this process; tests share it."""
-    settings = {"engine": engine_name}
+    settings: dict[str, Any] = {"engine": engine_name}
     if engine_name == "spark":
-        settings["master"] = "local[2]"
+        settings["master"] = request.config.getoption("--master")
+        if settings["master"] == "standalone":
+            settings = request.getfixturevalue("standalone_cluster").settings_that_tell()
     opened = open_engine(settings)
     yield opened
     opened.close()

@@ -8,11 +8,14 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyspark
 import pytest
+
+import standalone
 
 pytestmark = pytest.mark.engine
 
@@ -30,6 +33,12 @@ def only_on_spark(engine_name: str) -> None:
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[str]:
+    with connect_server(tmp_path, plain_environment()) as address:
+        yield address
+
+
+@contextmanager
+def connect_server(folder: Path, environment: Mapping[str, str]) -> Iterator[str]:
     """A server that lets nobody in without the token; gives its address."""
     port = free_port()
     command = [str(Path(pyspark.__file__).parent / "bin" / "spark-submit"), "--master", "local[2]"]
@@ -43,10 +52,10 @@ def server(tmp_path: Path) -> Iterator[str]:
     ):
         command += ["--conf", setting]
     command += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal"]
-    environment = {**plain_environment(), "SPARK_CONNECT_AUTHENTICATE_TOKEN": TOKEN}
-    log = tmp_path / "server.log"
+    environment = {**environment, "SPARK_CONNECT_AUTHENTICATE_TOKEN": TOKEN}
+    log = folder / "server.log"
     with log.open("wb") as out:
-        process = subprocess.Popen(command, env=environment, cwd=tmp_path, stdout=out, stderr=out)
+        process = subprocess.Popen(command, env=environment, cwd=folder, stdout=out, stderr=out)
         try:
             wait_for(port, process, log)
             yield f"sc://localhost:{port}/;token={TOKEN};user_id=caller"
@@ -96,6 +105,14 @@ def run_program(url: str, folder: Path, **environment: str) -> None:
 def test_a_server_in_a_process_of_its_own(server: str, tmp_path: Path) -> None:
     """The session's own address and token count, not the environment's: nobody listens at that one."""
     run_program(server, tmp_path / "caller", SPARK_REMOTE="sc://localhost:1")
+
+
+@pytest.mark.long
+def test_a_server_whose_python_lacks_the_package(tmp_path: Path) -> None:
+    """It reaches the server's tasks as an artifact of the session."""
+    python = {"PYSPARK_PYTHON": str(standalone.workers_python())}
+    with connect_server(tmp_path, {**standalone.plain_environment(), **python}) as address:
+        run_program(address, tmp_path / "caller")
 
 
 @pytest.mark.long

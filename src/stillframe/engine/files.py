@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from stillframe.algebra.arrow import COUNT, internal_name
 from stillframe.algebra.schema import Schema
 from stillframe.algebra.types import Type
-from stillframe.engine.session import ENGINE_LOST, Engine, EngineError
+from stillframe.engine.session import ENGINE_LOST, WORKER_PYTHON, Engine, EngineError
 from stillframe.engine.words import identifier
 
 if TYPE_CHECKING:
@@ -104,9 +104,36 @@ def _told(error: Exception) -> EngineError:
         if f"{code}: " in text:  # raised by a source inside a task
             line = next(line for line in text.splitlines() if f"{code}: " in line)
             return EngineError(line.split(f"{code}: ", 1)[1].strip(), code=code)
+    lacking = _lacking(text)
+    if lacking is not None:
+        return lacking
     if "UNAVAILABLE" in text and "Grpc" in type(error).__name__:
         return _lost(error)
     return EngineError("the engine could not evaluate the view", detail=_first_line(error))
+
+
+def _lacking(text: str) -> EngineError | None:
+    """Told of the Python in which tasks run, if something is wrong with it."""
+    if module := re.search(r"ModuleNotFoundError: No module named '([\w.]+)'", text):
+        return EngineError(
+            f"the Python of the engine's workers has no package {module[1].partition('.')[0]!r}",
+            hint="workers of a cluster need pyarrow and the drivers of the databases: docs/cluster.md",
+            code=WORKER_PYTHON,
+        )
+    if missing := re.search(r'Cannot run program "([^"]+)"', text):
+        return EngineError(
+            f"the engine's workers have no Python at {missing[1]}",
+            hint="spark.pyspark.python, under conf, is where the workers find theirs: docs/cluster.md",
+            code=WORKER_PYTHON,
+        )
+    if "PYTHON_VERSION_MISMATCH" in text:
+        return EngineError(
+            "the engine's workers have another version of Python than the driver",
+            detail=next(line for line in text.splitlines() if "PYTHON_VERSION_MISMATCH" in line)[:500],
+            hint="make their environment with the driver's version: docs/cluster.md",
+            code=WORKER_PYTHON,
+        )
+    return None
 
 
 def _lost(error: Exception) -> EngineError:

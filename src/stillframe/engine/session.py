@@ -53,10 +53,13 @@ OWN_SESSION = {
     ),
     "spark.sql.pyspark.jvmStacktrace.enabled": "false",
 }
-
+# Tasks of a cluster hold passwords of sources and rows: what of them reaches a disk of Spark's is encrypted.
+CLUSTER = {"spark.io.encryption.enabled": "true"}
+WORKERS_PYTHON = "spark.pyspark.python"
 
 ENGINE_LOST = "ENGINE_LOST"
 NO_ENGINE = "NO_ENGINE"
+WORKER_PYTHON = "WORKER_PYTHON"
 
 
 class EngineError(StillframeError):
@@ -141,7 +144,7 @@ def _classic(master: str, conf: Mapping[str, str]) -> Engine:
 
     builder = SparkSession.builder.appName("stillframe").master(master)
     here = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-    for key, value in {**OWN_SESSION, **(here if master.startswith("local") else {}), **conf}.items():
+    for key, value in {**OWN_SESSION, **(here if master.startswith("local") else CLUSTER), **conf}.items():
         builder = builder.config(key, value)
     try:
         caller = builder.getOrCreate()
@@ -152,6 +155,8 @@ def _classic(master: str, conf: Mapping[str, str]) -> Engine:
             hint="Spark needs Java 17: install openjdk-17-jre-headless, or set engine: sail",
             code=NO_ENGINE,
         ) from error
+    if WORKERS_PYTHON in conf:  # Spark reads it only when a program is submitted
+        caller.sparkContext.pythonExec = conf[WORKERS_PYTHON]
     maintenance = caller.newSession()
     _configure(maintenance, {**MAINTENANCE, **_runtime_conf(conf)})
     return Engine("spark", caller, maintenance)

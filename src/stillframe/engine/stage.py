@@ -24,6 +24,7 @@ from stillframe.algebra.types import Type
 from stillframe.engine.files import engine_errors, read_files, staged_struct, write_query
 from stillframe.engine.plan_sql import canonical_sql, consolidated_sql
 from stillframe.engine.session import Engine
+from stillframe.engine.shipping import ship
 from stillframe.errors import SourceError
 
 DRIVER_ROWS = 500_000  # that the driver reads itself
@@ -249,6 +250,7 @@ def _by_task(
             yield from read()
 
     with engine_errors():
+        ship(engine)
         one = engine.maintenance.range(0, 1, 1, 1)
         one.mapInArrow(task, staged_struct(types)).write.mode("error").parquet(str(folder))
     return _written(folder, positions, types)
