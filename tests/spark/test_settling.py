@@ -67,6 +67,7 @@ def change(shop: Shop, random: Random, frame: int) -> None:
                 connection.execute("INSERT OR REPLACE INTO sale VALUES (?, ?, ?, ?)", row)
 
 
+@pytest.mark.slow_on_spark
 def test_no_frame_changes_by_it(rewritings: Warehouse, shop: Shop) -> None:
     random, seen, kept = Random(SEED), Counter[Step](), 0
     print(f"STILLFRAME_SEED={SEED}")
