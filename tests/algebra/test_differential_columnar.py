@@ -31,6 +31,7 @@ from stillframe.algebra import (
     Schema,
     UnionAll,
     call,
+    cast,
     evaluate,
 )
 from stillframe.algebra.arrow import arrow_type
@@ -193,6 +194,9 @@ PLANS: dict[str, Plan] = {
     "a sum that loses digits": Project(
         Scan("r", Schema((Column("k", decimal(38, 4)),))),
         (Output("x", call("+", Ref(0, decimal(38, 4)), Ref(0, decimal(38, 4)))),),
+    ),
+    "a cast that rounds": Project(
+        Scan("r", Schema((Column("k", MONEY),))), (Output("x", cast(Ref(0, MONEY), decimal(9, 1))),)
     ),
     "a remainder": Filter(NUMBERS, call("isnull", call("%", Ref(0, BIGINT), Ref(1, BIGINT)))),
     "a condition that calculates": Filter(NUMBERS, call(">", call("abs", Ref(0, BIGINT)), Ref(1, BIGINT))),
