@@ -31,11 +31,13 @@ from stillframe.change.propagation import (
     join_graph,
     propagated,
 )
+from stillframe.runtime.columnar import is_columnar
 from stillframe.runtime.statistics import Relation
 
 COLUMN_BYTES = 12  # of a row as it is read
 UNKNOWN_ROWS = 100_000  # of a relation that only its source has: it is asked for few of them by key
 LOOK_UP, ROW_HERE = 0.005, 1e-5  # seconds, of the driver
+COLUMNAR_ROWS, COLUMNAR_ROW = 300_000, 3e-6  # changed rows that are computed in columns; seconds of a row
 TREES_KEPT = 256
 SOURCE_ROW_SECONDS = 5e-6  # of a source that was never timed
 
@@ -133,7 +135,7 @@ class Estimator:
         it was seen to make of one."""
         changed = frozenset(name for name in relations(plan) if sizes(name).change)
         rows_in = sum(sizes(name).change for name in relations(plan))
-        going = self.prices if rows_in > self.driver_rows else without_jobs(self.prices)
+        going = self._going(plan, rows_in)
         inputs = plan.inputs if isinstance(plan, Keywise) else (plan,)
         incremental = full = change = below = 0.0
         for source in inputs:
@@ -161,6 +163,14 @@ class Estimator:
             out,
             sum(sizes(name).rows for name in relations(plan)),
         )
+
+    def _going(self, plan: Plan, rows_in: float) -> Calibration:
+        """The prices of a change: of the driver, where it computes."""
+        if rows_in <= self.driver_rows:
+            return without_jobs(self.prices)
+        if self.driver_rows and rows_in <= COLUMNAR_ROWS and is_columnar(plan):
+            return in_columns(self.prices)
+        return self.prices
 
     def _branch(
         self, plan: Plan, sizes: Sizes, changed: frozenset[str], going: Calibration
@@ -244,6 +254,13 @@ def _written(prices: Calibration, rows: float, width: float) -> float:
 def _netted(prices: Calibration, volume: float) -> float:
     """Equal rows added up: each is handed to the task that has its copies."""
     return prices.per_stage + volume * prices.per_byte_shuffled
+
+
+def in_columns(prices: Calibration) -> Calibration:
+    """Where the driver computes in columns: partners are decoded, and looked through for the keys."""
+    return replace(
+        prices, per_job=LOOK_UP, per_stage=LOOK_UP, per_file_written=LOOK_UP, per_row_made=COLUMNAR_ROW
+    )
 
 
 def without_jobs(prices: Calibration) -> Calibration:
