@@ -15,6 +15,7 @@ from stillframe.runtime.trials import PRICES
 
 SEED = int(os.environ.get("STILLFRAME_SEED", "20"))
 NAMES = ("job", "row", "byte")
+NONE = dict.fromkeys(NAMES, 0.0)  # nothing is expected
 SOUND = dict.fromkeys(PRICES, 0.001)
 
 
@@ -34,7 +35,7 @@ def test_prices_that_made_the_times_are_found() -> None:
             {"job": 1.0, "row": 10 ** random.uniform(1, 7), "byte": 10 ** random.uniform(1, 9)}
             for _ in range(9)
         ]
-        fit = fitted(charges, times(charges, prices), NAMES)
+        fit = fitted(charges, times(charges, prices), NONE)
         assert fit.prices == pytest.approx(prices, rel=1e-4, abs=1e-12), f"STILLFRAME_SEED={seed}"
         assert fit.median_error < 1e-6 and fit.explained == pytest.approx(1)
 
@@ -45,7 +46,7 @@ def test_no_prices_from_a_grid_are_better() -> None:
         random = Random(seed)
         charges = [{name: random.uniform(0, 10) for name in NAMES} for _ in range(6)]
         taken = [max(0.1, 3 + each["job"] - 0.5 * each["row"] + random.uniform(-1, 1)) for each in charges]
-        fit = fitted(charges, taken, NAMES)
+        fit = fitted(charges, taken, NONE)
         assert min(fit.prices.values()) >= 0
 
         def missed(prices: dict[str, float], charges=charges, taken=taken) -> float:
@@ -59,14 +60,23 @@ def test_no_prices_from_a_grid_are_better() -> None:
 def test_prices_that_cannot_be_told_apart_are_not_made_up() -> None:
     """Two prices that are always charged alike: one gets all of it, and what it explains is the same."""
     charges = [{"job": 1.0, "row": 1.0, "byte": float(n)} for n in range(1, 6)]
-    fit = fitted(charges, [2 + 3.0 * n for n in range(1, 6)], NAMES)
+    fit = fitted(charges, [2 + 3.0 * n for n in range(1, 6)], NONE)
     assert fit.prices["job"] + fit.prices["row"] == pytest.approx(2)
     assert fit.prices["byte"] == pytest.approx(3)
 
 
 def test_a_price_that_nothing_is_charged_for_is_none() -> None:
     charges = [{"job": 1.0, "row": float(n), "byte": 0.0} for n in range(1, 4)]
-    assert fitted(charges, [2.0, 3.0, 4.0], NAMES).prices["byte"] == 0
+    assert fitted(charges, [2.0, 3.0, 4.0], NONE).prices["byte"] == 0
+
+
+def test_what_jobs_do_not_tell_is_as_expected_on_a_machine_as_fast_as_this() -> None:
+    """Two prices that are always charged alike, expected as one to three, here twice as dear."""
+    charges = [{"job": 1.0, "row": 1.0, "byte": float(n)} for n in range(1, 6)]
+    fit = fitted(charges, [8 + 2.0 * n for n in range(1, 6)], {"job": 1.0, "row": 3.0, "byte": 1.0})
+    assert fit.prices == pytest.approx({"job": 2.0, "row": 6.0, "byte": 2.0})
+    fit = fitted(charges, [12 + 2.0 * n for n in range(1, 6)], {"job": 1.0, "row": 3.0, "byte": 1.0})
+    assert fit.prices["row"] > 2 * fit.prices["job"] > 0 and fit.median_error < 0.03
 
 
 @pytest.mark.parametrize(

@@ -114,9 +114,10 @@ def calibrate(
     jobs = trials(engine.kind, folder, rows)
     times = timed(engine, jobs, folder, observe, clock)
     middle = [median(each) for each in times]
-    fit = fitted([job.charges for job in jobs], middle, PRICES)
+    known = BUILT_IN[engine.kind].to_json()
+    fit = fitted([job.charges for job in jobs], middle, {price: known[price] for price in PRICES})
     refuse_nonsense(fit)
-    calibration = Calibration.from_json({**BUILT_IN[engine.kind].to_json(), **fit.prices})
+    calibration = Calibration.from_json({**known, **fit.prices})
     told: dict[str, Any] = {
         "median_error": round(fit.median_error, 4),
         "explained": round(fit.explained, 4),

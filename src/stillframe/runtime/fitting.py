@@ -1,10 +1,14 @@
 """Prices that explain measured times best, none of them negative.
 
-    minimise  Σ ((Σ_p charge(t, p) · price(p) − time(t)) / time(t))²    over prices ≥ 0
+    minimise, over prices ≥ 0,
+    Σ_t (estimate(t) / time(t) − 1)²  +  TRUST² · Σ_p (price(p) / expected(p) − 1)²
 
-Errors are relative: a job of a tenth of a second counts as much as one of ten. Law: a minimum under price ≥ 0
-is a minimum without that bound over the prices that are above zero in it. So trying every set of prices finds
-one, and with eight of them that is nothing.
+Errors are relative: a job of a tenth of a second counts as much as one of ten. Prices are expected in the
+proportions that they are known to have elsewhere, on a machine as fast as this one: a price of which the jobs
+say little stays near that.
+
+Law: a minimum under price ≥ 0 is a minimum without that bound over the prices that are above zero in it. So
+trying every set of prices finds one, and with eight of them that is nothing.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from statistics import fmean, median
 
+TRUST = 0.1  # a price twice what was expected is as bad as a job missed by a tenth
 SMALLEST = 1e-9  # of a pivot: prices that are asked for in fixed proportion cannot be told apart
 
 
@@ -31,27 +36,36 @@ class Fit:
         return median(map(abs, self.errors))
 
 
-def fitted(charges: Sequence[Mapping[str, float]], times: Sequence[float], names: Sequence[str]) -> Fit:
-    rows = [[each.get(name, 0.0) / time for name in names] for each, time in zip(charges, times, strict=True)]
-    scales = [max(max(row[i] for row in rows), 0.0) for i in range(len(names))]
-    scaled = [
-        [value / scale if scale else 0.0 for value, scale in zip(row, scales, strict=True)] for row in rows
-    ]
-    best = min(_solutions(scaled, len(names)), key=lambda found: _missed(scaled, found))
-    prices = {
-        name: value / scale if scale else 0.0 for name, value, scale in zip(names, best, scales, strict=True)
-    }
-    estimates = [sum(each.get(name, 0.0) * prices[name] for name in names) for each in charges]
+def fitted(
+    charges: Sequence[Mapping[str, float]], times: Sequence[float], expected: Mapping[str, float]
+) -> Fit:
+    """`expected` names the prices; one that is expected to be nought is left to the times."""
+    names = tuple(expected)
+    rows = [[each[name] / time for name in names] for each, time in zip(charges, times, strict=True)]
+    sides = [1.0] * len(rows)
+    asked = [sum(each[name] * price for name, price in expected.items()) for each in charges]
+    speed = (
+        median(time / estimate for time, estimate in zip(times, asked, strict=True)) if all(asked) else 0.0
+    )
+    for i, name in enumerate(names):
+        if speed and expected[name]:
+            rows.append([TRUST / (speed * expected[name]) if j == i else 0.0 for j in range(len(names))])
+            sides.append(TRUST)
+    scales = [max(row[i] for row in rows) or 1.0 for i in range(len(names))]
+    scaled = [[value / scale for value, scale in zip(row, scales, strict=True)] for row in rows]
+    best = min(_solutions(scaled, sides, len(names)), key=lambda found: _missed(scaled, sides, found))
+    prices = {name: value / scale for name, value, scale in zip(names, best, scales, strict=True)}
+    estimates = [sum(each[name] * prices[name] for name in names) for each in charges]
     errors = tuple(estimate / time - 1 for estimate, time in zip(estimates, times, strict=True))
     return Fit(prices, errors, _explained(estimates, times))
 
 
-def _solutions(rows: Sequence[Sequence[float]], count: int) -> Iterator[list[float]]:
+def _solutions(rows: Sequence[Sequence[float]], sides: Sequence[float], count: int) -> Iterator[list[float]]:
     """For every set of prices, the best that they alone can do, where none is negative then."""
     yield [0.0] * count
     for size in range(1, count + 1):
         for chosen in combinations(range(count), size):
-            found = _least_squares([[row[i] for i in chosen] for row in rows])
+            found = _least_squares([[row[i] for i in chosen] for row in rows], sides)
             if found is not None and min(found) >= 0:
                 whole = [0.0] * count
                 for i, value in zip(chosen, found, strict=True):
@@ -59,15 +73,21 @@ def _solutions(rows: Sequence[Sequence[float]], count: int) -> Iterator[list[flo
                 yield whole
 
 
-def _missed(rows: Sequence[Sequence[float]], prices: Sequence[float]) -> float:
-    return sum((sum(a * p for a, p in zip(row, prices, strict=True)) - 1) ** 2 for row in rows)
+def _missed(rows: Sequence[Sequence[float]], sides: Sequence[float], prices: Sequence[float]) -> float:
+    return sum(
+        (sum(a * p for a, p in zip(row, prices, strict=True)) - side) ** 2
+        for row, side in zip(rows, sides, strict=True)
+    )
 
 
-def _least_squares(rows: Sequence[Sequence[float]]) -> list[float] | None:
-    """The solution of the normal equations for right-hand sides of one; None where there is not just one."""
+def _least_squares(rows: Sequence[Sequence[float]], sides: Sequence[float]) -> list[float] | None:
+    """The solution of the normal equations; None where there is not just one."""
     count = len(rows[0])
     matrix = [
-        [*(sum(row[i] * row[j] for row in rows) for j in range(count)), sum(row[i] for row in rows)]
+        [
+            *(sum(row[i] * row[j] for row in rows) for j in range(count)),
+            sum(row[i] * side for row, side in zip(rows, sides, strict=True)),
+        ]
         for i in range(count)
     ]
     for i in range(count):
