@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from statistics import fmean, median
 
-TRUST = 0.1  # a price twice what was expected is as bad as a job missed by a tenth
+TRUST = 0.3  # a price twice what was expected is as bad as a job missed by three tenths
 SMALLEST = 1e-9  # of a pivot: prices that are asked for in fixed proportion cannot be told apart
 
 
