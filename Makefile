@@ -68,6 +68,8 @@ bench: setup servers
 	$(BIN)/python -m benchmarks.explore
 	$(BIN)/python -m benchmarks.capture_cost
 	$(BIN)/python -m benchmarks.propagation
+	$(BIN)/python -m benchmarks.calibration --engine sail
+	$(BIN)/python -m benchmarks.calibration --engine spark
 
 clean:
 	rm -rf $(VENV) .venv-workers build dist .mypy_cache .ruff_cache .pytest_cache
