@@ -37,6 +37,7 @@ from stillframe.change.keywise import (
 from stillframe.change.linear import terms
 from stillframe.change.listing import How, how
 from stillframe.change.parts import split
+from stillframe.change.places import Place, Refers, numbered, places
 from stillframe.change.product import Order, in_order_written
 from stillframe.change.states import at
 
@@ -50,6 +51,8 @@ __all__ = [
     "Keywise",
     "Link",
     "Order",
+    "Place",
+    "Refers",
     "arriving_keys",
     "at",
     "body",
@@ -71,7 +74,9 @@ __all__ = [
     "keyed_inputs",
     "links",
     "merged",
+    "numbered",
     "over",
+    "places",
     "shown_before",
     "shown_keys",
     "split",

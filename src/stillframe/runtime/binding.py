@@ -42,7 +42,7 @@ from stillframe.lake.frame import ViewState
 from stillframe.runtime.columnar import Columns, columns_in
 from stillframe.runtime.evaluating import is_exact_scalar
 from stillframe.runtime.holding import bag_of
-from stillframe.runtime.reads import KEY_LIMIT, LOOKED_AT, Reads, Upstream
+from stillframe.runtime.reads import KEY_LIMIT, LOOKED_AT, Reads, Upstream, ViewFiles
 from stillframe.sources.base import Keys, Position
 
 
@@ -114,6 +114,14 @@ class Table:
         return columns_in(tables, places)
 
 
+@dataclass(frozen=True)
+class Left:
+    """What is left of a relation's change at one place of a plan."""
+
+    relation: str
+    change: Staged
+
+
 @dataclass
 class Binder:
     """Turns the scans of one view's plans into tables of the engine."""
@@ -124,6 +132,7 @@ class Binder:
     after: Mapping[str, Position]  # where each source stood for this view
     upstream: dict[str, Upstream]
     staged: dict[str, Staged] = field(default_factory=dict)  # rows that were computed on the way
+    left: dict[str, Left] = field(default_factory=dict)  # places of which less than all of a change is read
     bound: dict[str, Table] = field(default_factory=dict)  # what the scans of bound plans read
     _values: dict[tuple[object, ...], pa.Array | None] = field(default_factory=dict)
     _thorough: bool = False
@@ -137,6 +146,12 @@ class Binder:
     def change_rows(self, relation: str) -> int:
         """How many rows of a relation changed."""
         return self._change(relation).rows
+
+    def change_of(self, relation: str) -> Staged | ViewFiles | None:
+        """The rows of a relation or view that changed; None where they are the difference of two states."""
+        if relation in self.upstream:
+            return self.upstream[relation].change
+        return self._change(relation)
 
     def plain(self, scans: Sequence[Scan]) -> bool:
         """Whether all these states count every row once, so that their join does too."""
@@ -222,17 +237,20 @@ class Binder:
         """The fewest values by which all rows that matter can be asked for."""
         scan = join.inputs[place]
         assert isinstance(scan, Scan)
+        if scan.at is Moment.CHANGE:
+            return None
         found: list[Keys] = []
         for link in links(join, place, set(bound)):
             values = self._seen(bound[link.known].columns[link.known_column])
             column = scan.schema[link.column]
             if values is None:
                 continue
-            if scan.relation in self.upstream:
+            relation = self.left[scan.relation].relation if scan.relation in self.left else scan.relation
+            if relation in self.upstream:
                 found_here = column.type.name != "DOUBLE"  # zero has two spellings there
                 found_here = found_here and len(values) <= (LOOKED_AT if self._thorough else KEY_LIMIT)
             else:
-                found_here = len(values) <= KEY_LIMIT and self.reads.pushable(scan.relation, link.column)
+                found_here = len(values) <= KEY_LIMIT and self.reads.pushable(relation, link.column)
             if found_here:
                 found.append(Keys(column.name, keys_as(values, column.type)))
         return min(found, key=lambda keys: len(keys.values), default=None)
@@ -259,7 +277,7 @@ class Binder:
             table = seen.rows.table(read)
             column = table.column(read.index(seen.position))
             if seen.conditions and table.num_rows <= KEY_LIMIT:
-                column = column.filter(_meeting(table, read, seen.conditions))
+                column = column.filter(meeting(table, read, seen.conditions))
             self._values[key] = pc.unique(pc.drop_null(column))
         return self._values[key]
 
@@ -276,6 +294,8 @@ class Binder:
     def _read(self, scan: Scan, keys: Keys | None) -> Table:
         if scan.relation in self.staged:
             return self._staged([(self.staged[scan.relation], 1)], scan)
+        if scan.relation in self.left:
+            return self._left(scan, self.left[scan.relation], keys)
         if scan.relation in self.upstream:
             return self._view_rows(scan, keys)
         if scan.at is Moment.CHANGE:
@@ -284,7 +304,25 @@ class Binder:
         undone = [(self._change(scan.relation), -1)] if scan.at is Moment.BEFORE else []
         return self._staged([(state, 1), *undone], scan)
 
+    def _left(self, scan: Scan, left: Left, keys: Keys | None) -> Table:
+        """A place as it would have been before if no more than what is left had changed."""
+        if scan.at is Moment.CHANGE:
+            return self._staged([(left.change, 1)], scan)
+        after = self._read(replace(scan, relation=left.relation, at=Moment.AFTER), keys)
+        if scan.at is Moment.AFTER or not left.change.rows:
+            return after
+        less = self._staged([(left.change, -1)], scan)
+        bags = None if after.bags is None or less.bags is None else (*after.bags, *less.bags)
+        small = after.small and less.small
+
+        def sql() -> str:
+            return self.tables().sum([after.sql(), less.sql()])
+
+        return Table(after.rows + less.rows, bags, sql, small)
+
     def _change(self, relation: str) -> Staged:
+        if relation in self.left:
+            return self.left[relation].change
         return self.reads.change(relation, self.after[relation.split(".", 1)[0]])
 
     def _staged(self, parts: Sequence[tuple[Staged | Held, int]], scan: Scan) -> Table:
@@ -328,7 +366,7 @@ class Binder:
         return tables.sum(parts)
 
 
-def _meeting(table: pa.Table, read: Sequence[int], conditions: Sequence[Scalar]) -> pa.Array:
+def meeting(table: pa.Table, read: Sequence[int], conditions: Sequence[Scalar]) -> pa.Array:
     """Which rows meet the conditions; one that a condition fails on is left for the engine to judge."""
     place = {position: i for i, position in enumerate(read)}
     local = [map_refs(c, lambda ref: replace(ref, position=place[ref.position])) for c in conditions]

@@ -71,9 +71,9 @@ class Compiler:
     def binder(self) -> Binder:
         return self.computing.binder
 
-    def change(self, plan: Plan, changed: frozenset[str]) -> Plan | None:
-        """The change of a linear plan; None where there is none."""
-        found = terms(change_of(plan, changed, self.order))
+    def change(self, plan: Plan, changed: frozenset[str], beside: tuple[Plan, ...] = ()) -> Plan | None:
+        """The change of a linear plan, and some more rows of it; None where there is none."""
+        found = (*terms(change_of(plan, changed, self.order)), *beside)
         return self.bound(found) if found else None
 
     def bound(self, plans: Iterable[Plan]) -> Plan:

@@ -14,7 +14,7 @@ import yaml
 
 from stillframe.errors import ProjectError
 from stillframe.runtime.copies import NONE, Copies
-from stillframe.sources.opening import CAPTURES, SourceConfig
+from stillframe.sources.opening import CAPTURES, IGNORED, TRUSTED, SourceConfig
 
 FILE = "stillframe.yml"
 SCHEMAS = "stillframe.schemas.json"
@@ -142,7 +142,7 @@ def _source(name: str, config: Any) -> SourceConfig:
         )
     if "files" in config:
         return _files(name, config)
-    _only(config, {"url", "schema", "capture", "capture_limit"}, f"source {name}")
+    _only(config, {"url", "schema", "capture", "capture_limit", "foreign_keys"}, f"source {name}")
     capture = config.get("capture", CAPTURES[0])
     if capture not in CAPTURES:
         raise ProjectError(f"source {name}: no capture {capture!r}", hint=f"there are: {', '.join(CAPTURES)}")
@@ -151,8 +151,14 @@ def _source(name: str, config: Any) -> SourceConfig:
         limit = int(limit)
     if limit is not None and (not isinstance(limit, int) or limit <= 0):
         raise ProjectError(f"source {name}: capture_limit is a number of log rows, not {limit!r}")
-    schema = config.get("schema")
-    return SourceConfig(str(config["url"]), None if schema is None else str(schema), capture, limit)
+    schema, trust = config.get("schema"), config.get("foreign_keys", IGNORED)
+    if trust not in (IGNORED, TRUSTED):
+        raise ProjectError(
+            f"source {name}: foreign_keys cannot be {trust!r}", hint=f"foreign_keys: {IGNORED} or {TRUSTED}"
+        )
+    return SourceConfig(
+        str(config["url"]), None if schema is None else str(schema), capture, limit, foreign_keys=trust
+    )
 
 
 def _files(name: str, config: Mapping[str, Any]) -> SourceConfig:

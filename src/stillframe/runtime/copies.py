@@ -17,7 +17,7 @@ from stillframe.change import columns_read, merged
 from stillframe.errors import ProjectError
 from stillframe.lake.frame import ViewState
 from stillframe.runtime.choosing import TOP
-from stillframe.runtime.definitions import COPIES, Definitions, View
+from stillframe.runtime.definitions import COPIES, COPY, Definitions, View
 from stillframe.sql import ViewText
 
 AUTO, ALL, NONE = "auto", "all", "none"
@@ -54,7 +54,7 @@ class Copies:
 
 
 def copy_name(relation: str) -> str:
-    return f"copy~{relation}"
+    return f"{COPY}{relation}"
 
 
 def with_copies(

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
 from stillframe.algebra import Plan, Schema, normalize, relations
 from stillframe.algebra.narrow import narrow
-from stillframe.change import split
+from stillframe.change import Refers, split
 from stillframe.errors import ProjectError, StillframeError
 from stillframe.runtime.choosing import DEFAULT_LEVEL, NATIVE, Offer, choose
-from stillframe.sources.base import Relation
+from stillframe.sources.base import Reference, Relation
 from stillframe.sql import (
     Names,
     Operator,
@@ -25,6 +26,7 @@ from stillframe.sql import (
 )
 
 COPIES = "~copies"  # owns the copies of relations
+COPY = "copy~"  # before a relation's name: its copy
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,7 @@ class Definitions:
     refused: Mapping[str, tuple[Reason, ...]]
     texts: Mapping[str, ViewText] = field(default_factory=dict)
     away: Mapping[str, StillframeError] = field(default_factory=dict)
+    references: Mapping[str, tuple[Reference, ...]] = field(default_factory=dict)  # that are trusted
 
     @property
     def shown(self) -> dict[str, View]:
@@ -135,6 +138,35 @@ class Definitions:
     def dependants(self, name: str) -> tuple[str, ...]:
         readers = (view for view in self.views.values() if name in view.upstream)
         return tuple(dict.fromkeys(view.owner or view.name for view in readers))
+
+
+def trusted(
+    catalog: Mapping[str, Mapping[str, Relation]], sources: Iterable[str]
+) -> dict[str, tuple[Reference, ...]]:
+    """The foreign keys of some sources, between relations as views name them."""
+    return {
+        f"{source}.{name}": tuple(
+            replace(reference, relation=f"{source}.{reference.relation}") for reference in relation.references
+        )
+        for source in sources
+        for name, relation in catalog.get(source, {}).items()
+        if relation.references
+    }
+
+
+def referring(
+    schemas: Mapping[str, Schema], references: Mapping[str, tuple[Reference, ...]]
+) -> dict[str, list[Refers]]:
+    """What relations refer to among each other; a copy refers to what its relation does, and to its copy."""
+    found: dict[str, list[Refers]] = {}
+    for name, schema in schemas.items():
+        for reference in references.get(name.removeprefix(COPY), ()):
+            for there in (reference.relation, f"{COPY}{reference.relation}"):
+                with suppress(KeyError):
+                    here = tuple(map(schema.position, reference.columns))
+                    referenced = tuple(map(schemas[there].position, reference.referenced))
+                    found.setdefault(name, []).append(Refers(here, there, referenced))
+    return found
 
 
 def by_source(relations: Iterable[str]) -> dict[str, list[str]]:

@@ -3,7 +3,7 @@ and the prices of the engine that computes."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from stillframe.algebra import Join
 from stillframe.change.propagation import Tree
@@ -24,6 +24,9 @@ class Ordering:
         return self.estimator.tree(join, sized(join, self._size, changed))
 
     def _size(self, name: str) -> Sized:
+        if name in self.binder.left:
+            left = self.binder.left[name]
+            return replace(self._size(left.relation), change=left.change.rows)
         if name not in self.binder.upstream:
             return relation_size(self.statistics.of(name), self.binder.change_rows(name))
         view = self.binder.upstream[name]

@@ -107,6 +107,8 @@ class Reads:
         whole = self._memo.get(("state", relation, None))
         if whole is not None:
             return whole
+        if keys is not None and not len(keys.values):
+            return self._nothing(relation)
         read = partial(self._sources[source].state, table, self._names(relation), self._vector[source], keys)
         marks = None if keys is None else (keys.column, frozenset(keys.values.to_pylist()))
         return self._staged(("state", relation, marks), relation, read)
@@ -114,6 +116,11 @@ class Reads:
     def known(self, relation: str) -> Staged | None:
         """The whole state, if it was read."""
         return self._memo.get(("state", relation, None))
+
+    def _nothing(self, relation: str) -> Staged:
+        positions = self._positions(relation)
+        types = tuple(self._schemas[relation][i].type for i in positions)
+        return Staged((), positions, types, 0, plain=True, small=True)
 
     def adopt(self, relation: str, rows: Staged, at: Position) -> None:
         """A relation that was read before, as it was at `at`: its changes since bring it to the vector."""

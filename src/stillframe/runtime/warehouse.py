@@ -6,7 +6,7 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from types import TracebackType
@@ -26,7 +26,7 @@ from stillframe.runtime.checking import check_views, unpublished, writer_for
 from stillframe.runtime.choosing import UNREACHED, Offer
 from stillframe.runtime.config import DRIVER, ENGINES, SCHEMAS, Project, bare_project, load_project
 from stillframe.runtime.copying import Copying
-from stillframe.runtime.definitions import Definitions, read_texts, resolve_all, unknown_view
+from stillframe.runtime.definitions import Definitions, read_texts, resolve_all, trusted, unknown_view
 from stillframe.runtime.evaluating import MOST_ROWS
 from stillframe.runtime.explain import explain, survey
 from stillframe.runtime.loading import Loader
@@ -42,6 +42,7 @@ from stillframe.runtime.status import source_status, view_status, waiting_since
 from stillframe.runtime.verify import FRAME_EXPIRED, Verification, VerifiedFrames, Verifier
 from stillframe.sources import open_source
 from stillframe.sources.base import Relation, Source
+from stillframe.sources.opening import TRUSTED
 from stillframe.sql import parse_views
 
 if TYPE_CHECKING:
@@ -180,6 +181,8 @@ class Warehouse:
         known = (texts, reached.relations, [str(error) for error in unreached.values()])
         if self._definitions is None or self._definitions[0] != known:
             resolved = resolve_all(texts.views, reached.relations, texts.unreadable, unreached, self._offer)
+            sure = [name for name, config in self.project.sources.items() if config.foreign_keys == TRUSTED]
+            resolved = replace(resolved, references=trusted(reached.relations, sure))
             self._definitions = (known, resolved)
         return self._copying.over(self._definitions[1], self._newest)
 

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from stillframe.algebra import Moment, Times, scans
 from stillframe.algebra.arrow import COUNT
 from stillframe.algebra.plan import walk
-from stillframe.change import Keywise, at, columns_read, merged
+from stillframe.change import Keywise, Refers, at, columns_read, merged
 from stillframe.engine import (
     ENGINE_LOST,
     NO_ENGINE,
@@ -43,15 +43,16 @@ from stillframe.runtime.compiling import Compiler
 from stillframe.runtime.computing import Computing
 from stillframe.runtime.conduct import NotQuiet
 from stillframe.runtime.config import DRIVER
-from stillframe.runtime.definitions import COPIES, View
+from stillframe.runtime.definitions import COPIES, View, referring
 from stillframe.runtime.fixing import Fixing, Means, positions_of
 from stillframe.runtime.loading import Loaded
 from stillframe.runtime.ordering import Ordering
 from stillframe.runtime.outcome import NeedsFull, Outcome, Step
 from stillframe.runtime.passing import pass_on, shown_columns
 from stillframe.runtime.reads import Reads, Upstream, ViewFiles
+from stillframe.runtime.sparing import Sparing
 from stillframe.runtime.weighing import Weighing
-from stillframe.sources.base import Position
+from stillframe.sources.base import Capture, Position
 
 COST = "COST"  # the reason for computing anew what could go forward
 BROADCAST_ROWS = 200_000  # changed rows that are sent to every task with all they join
@@ -358,17 +359,39 @@ class Work:
         )
         order = Ordering(binder, self.weighing.estimator, self.means.statistics)
         compiler = Compiler(computing, order)
-        if isinstance(view.plan, Keywise):
-            folder = self.staging / f"touched-{next(self._numbers)}"
-            found = compiler.keywise(view.name, view.plan, former, changed, folder)
+        folder = self.staging / f"touched-{next(self._numbers)}"
+        spared = Sparing(
+            binder,
+            self.staging / f"spared-{next(self._numbers)}",
+            self._refers(view, former),
+            None if isinstance(view.plan, Keywise) else former,
+        ).spared(view.plan, changed)
+        if isinstance(spared.plan, Keywise):
+            found = compiler.keywise(view.name, spared.plan, former, spared.changed, folder)
         else:
-            found = compiler.change(view.plan, changed)
+            found = compiler.change(spared.plan, spared.changed, spared.gone)
         if found is None:
             self.states[view.name] = self._advanced(view, former, ())
             return Outcome("unchanged", "NO_CHANGES", view.algorithm, rows_in)
         folder = self.means.lake.attempt("changes", view.name)
         computing.write(found, view.schema, folder)
         return self._brought(view, former, rows_in, folder)
+
+    def _refers(self, view: View, former: ViewState) -> dict[str, list[Refers]]:
+        """What the relations and copies that a view reads refer to. Foreign keys hold in committed states;
+        a state that left transactions out, shows them one by one, or was read table by table, may be none."""
+        assert self.previous is not None
+        known = self.means.definitions
+        if (
+            not known.references
+            or former.session.get("frame") != self.previous.number
+            or self.previous.waiting
+            or any(each.level == TOP or each.conducted for each in known.views.values())
+        ):
+            return {}
+        seen = {name for name, source in self.means.sources.items() if source.capture is Capture.SNAPSHOT}
+        sure = {r: each for r, each in known.references.items() if r.split(".", 1)[0] not in seen}
+        return referring({scan.relation: scan.schema for scan in scans(view.plan)}, sure)
 
     def _brought(self, view: View, former: ViewState, rows_in: int, folder: Path) -> Outcome:
         """Forward by the change in `folder`, which may have no rows, or not be there."""

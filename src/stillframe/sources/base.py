@@ -102,6 +102,27 @@ class Committed:
 
 
 @dataclass(frozen=True, slots=True)
+class Reference:
+    """A foreign key: values of `columns`, unless one is NULL, are those of `referenced` in a row of
+    `relation`, in every committed state; so the database declares, which may have been told not to look."""
+
+    columns: tuple[str, ...]
+    relation: str
+    referenced: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "columns": list(self.columns),
+            "relation": self.relation,
+            "referenced": list(self.referenced),
+        }
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Reference:
+        return cls(tuple(document["columns"]), document["relation"], tuple(document["referenced"]))
+
+
+@dataclass(frozen=True, slots=True)
 class Relation:
     """One table of a source. Columns whose type has no faithful counterpart are in `refused`, by name,
     with the reason; they are not in the schema, and a view that uses one is refused."""
@@ -109,13 +130,20 @@ class Relation:
     name: str
     schema: Schema
     refused: Mapping[str, str] = field(default_factory=dict)
+    references: tuple[Reference, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        return {"name": self.name, "schema": self.schema.to_json(), "refused": dict(self.refused)}
+        found: dict[str, Any] = {"name": self.name, "schema": self.schema.to_json()}
+        found["refused"] = dict(self.refused)
+        if self.references:
+            found["references"] = [reference.to_json() for reference in self.references]
+        return found
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Relation:
-        return cls(document["name"], Schema.from_json(document["schema"]), dict(document["refused"]))
+        references = tuple(map(Reference.from_json, document.get("references", ())))
+        schema = Schema.from_json(document["schema"])
+        return cls(document["name"], schema, dict(document["refused"]), references)
 
 
 @dataclass(frozen=True, slots=True)

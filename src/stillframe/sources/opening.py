@@ -14,6 +14,7 @@ from stillframe.sources.base import Capture, Source
 from stillframe.sources.sqlite.source import SqliteSource
 
 AUTO = "auto"
+IGNORED, TRUSTED = "ignored", "trusted"  # the foreign keys that a database declares
 CAPTURES = (AUTO, *(str(capture) for capture in Capture))
 
 
@@ -28,6 +29,7 @@ class SourceConfig:
     files: str = ""
     key: tuple[str, ...] = ()
     columns: Mapping[str, str] = field(default_factory=dict)
+    foreign_keys: str = IGNORED
 
 
 def open_source(name: str, config: SourceConfig, *, base: Path | None = None, keep: Path) -> Source:

@@ -63,7 +63,7 @@ class MariadbLogSource(MariadbDatabase):
     def describe(self) -> dict[str, Relation]:
         """As the tables are, less the columns that the log does not tell."""
         with connected(self.name, self.server) as con:
-            tables = read_tables(con, table_names(con))
+            tables = read_tables(con, table_names(con), linked=True)
         return {name: books.relation_of(tables[name]) for name in sorted(tables)}
 
     def attach(self, consumer: str, relations: Sequence[str]) -> Position:

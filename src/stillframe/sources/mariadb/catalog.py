@@ -14,7 +14,7 @@ from typing import Any
 
 from stillframe.algebra import types as t
 from stillframe.algebra.schema import Column, Schema
-from stillframe.sources.base import Relation
+from stillframe.sources.base import Reference, Relation
 from stillframe.sources.mariadb.connect import Connection
 from stillframe.sources.mariadb.types import Reading, reading_of
 
@@ -61,6 +61,7 @@ class Table:
     partitions: tuple[str, ...]
     refusal: tuple[str, str] | None
     versioned: bool = False
+    references: tuple[Reference, ...] = ()
 
     def column(self, name: str) -> TableColumn | None:
         return next((c for c in self.columns if c.name == name), None)
@@ -83,8 +84,8 @@ def table_names(con: Connection) -> list[str]:
     return [name for (name,) in rows if not name.lower().startswith(OWN_PREFIX)]
 
 
-def read_tables(con: Connection, names: list[str]) -> dict[str, Table]:
-    """The tables of these names that there are."""
+def read_tables(con: Connection, names: list[str], *, linked: bool = False) -> dict[str, Table]:
+    """The tables of these names that there are; if `linked`, with what they refer to."""
     if not names:
         return {}
     among, parameters = f"({', '.join(['%s'] * len(names))})", tuple(names)
@@ -126,13 +127,33 @@ def read_tables(con: Connection, names: list[str]) -> dict[str, Table]:
     ):
         parts[name].append(part)
     cascades = _cascades(con, among, parameters)
+    references = _references(con, among, parameters) if linked else {}
     return {
         name: replace(
             _table(name, engine, columns[name], keys[name], tuple(parts[name]), cascades.get(name, [])),
             versioned=kind == "SYSTEM VERSIONED",
+            references=tuple(references.get(name, ())),
         )
         for name, (engine, kind) in engines.items()
     }
+
+
+def _references(con: Connection, among: str, parameters: tuple[Any, ...]) -> dict[str, list[Reference]]:
+    """Foreign keys to tables of the same database."""
+    pairs: dict[tuple[str, str, str], list[tuple[str, str]]] = defaultdict(list)
+    for name, constraint, other, here, there in con.all(
+        "SELECT TABLE_NAME, CONSTRAINT_NAME, REFERENCED_TABLE_NAME, COLUMN_NAME, REFERENCED_COLUMN_NAME"
+        " FROM information_schema.KEY_COLUMN_USAGE WHERE TABLE_SCHEMA = DATABASE()"
+        f" AND REFERENCED_TABLE_SCHEMA = DATABASE() AND TABLE_NAME IN {among}"
+        " ORDER BY TABLE_NAME, CONSTRAINT_NAME, ORDINAL_POSITION",
+        parameters,
+    ):
+        pairs[name, constraint, other].append((here, there))
+    found: dict[str, list[Reference]] = defaultdict(list)
+    for (name, _, other), columns in pairs.items():
+        here, there = zip(*columns, strict=True)
+        found[name].append(Reference(tuple(here), other, tuple(there)))
+    return found
 
 
 def _cascades(con: Connection, among: str, parameters: tuple[Any, ...]) -> dict[str, list[str]]:
@@ -221,4 +242,4 @@ def relation_of(table: Table) -> Relation:
         kept[i] = len(columns)
         columns.append(Column(column.name, column.reading.type, column.nullable))
     keys = [frozenset(kept[i] for i in key) for key in table.uniques if all(i in kept for i in key)]
-    return Relation(table.name, Schema(tuple(columns), frozenset(keys)), refused)
+    return Relation(table.name, Schema(tuple(columns), frozenset(keys)), refused, table.references)

@@ -57,7 +57,7 @@ class MariadbDatabase:
 
     def describe(self) -> dict[str, Relation]:
         with connected(self.name, self.server) as con:
-            tables = read_tables(con, table_names(con))
+            tables = read_tables(con, table_names(con), linked=True)
             return {name: relation_of(tables[name]) for name in sorted(tables)}
 
     def ranges(self, relation: str, rows: int) -> tuple[Range, ...]:

@@ -7,14 +7,14 @@ matters: what is said here holds for what is read next.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import psycopg
 
 from stillframe.algebra.schema import Column, Schema
 from stillframe.errors import SourceError
-from stillframe.sources.base import Relation
+from stillframe.sources.base import Reference, Relation
 from stillframe.sources.postgres.types import Declared, Reading, reading_of
 
 OWN_SCHEMA = "_stillframe"
@@ -58,6 +58,7 @@ class Table:
     files: tuple[int, ...]
     by_row: bool
     refusal: str | None
+    references: tuple[Reference, ...] = ()
 
     @property
     def sql(self) -> str:
@@ -93,7 +94,7 @@ def read_table(con: Connection, source: str, schema: str, name: str) -> Table:
 def read_tables(
     con: Connection, source: str, schema: str, names: Sequence[str] | None = None
 ) -> dict[str, Table]:
-    """The tables of these names, or all there are."""
+    """The tables of these names, or all there are, with what they refer to."""
     there = table_names(con, schema)
     for name in names or ():
         if name not in there:
@@ -105,7 +106,14 @@ def read_tables(
     oids = [row[1] for row in heads]
     columns = _columns(con, oids)
     keys = _keys(con, oids)
-    return {head[0]: _table(schema, head, columns.get(head[1], ()), keys.get(head[1], [])) for head in heads}
+    references = _references(con, oids) if names is None else {}
+    return {
+        head[0]: replace(
+            _table(schema, head, columns.get(head[1], ()), keys.get(head[1], [])),
+            references=tuple(references.get(head[1], ())),
+        )
+        for head in heads
+    }
 
 
 def require_schema(con: Connection, source: str, schema: str) -> None:
@@ -171,6 +179,26 @@ FROM pg_index AS i WHERE i.indrelid = ANY (%s::oid[]) AND i.indisunique AND i.in
     AND o.opcnamespace <> 'pg_catalog'::regnamespace)
 ORDER BY i.indisprimary DESC, i.indexrelid
 """
+
+# Those that hold for all rows, to tables of the same schema. Triggers that are switched off keep nothing.
+_REFERENCES = """
+SELECT f.conrelid::bigint, r.relname::text,
+  ARRAY(SELECT a.attname::text FROM unnest(f.conkey) WITH ORDINALITY AS k (n, i)
+    JOIN pg_attribute AS a ON a.attrelid = f.conrelid AND a.attnum = k.n ORDER BY k.i),
+  ARRAY(SELECT a.attname::text FROM unnest(f.confkey) WITH ORDINALITY AS k (n, i)
+    JOIN pg_attribute AS a ON a.attrelid = f.confrelid AND a.attnum = k.n ORDER BY k.i)
+FROM pg_constraint AS f JOIN pg_class AS c ON c.oid = f.conrelid JOIN pg_class AS r ON r.oid = f.confrelid
+WHERE f.conrelid = ANY (%s::oid[]) AND f.contype = 'f' AND f.convalidated AND r.relnamespace = c.relnamespace
+  AND NOT EXISTS (SELECT FROM pg_trigger AS t WHERE t.tgconstraint = f.oid AND t.tgenabled NOT IN ('O', 'A'))
+ORDER BY f.conrelid, f.conname
+"""
+
+
+def _references(con: Connection, oids: Sequence[int]) -> dict[int, list[Reference]]:
+    found: dict[int, list[Reference]] = {}
+    for table, other, here, there in con.execute(_REFERENCES, (list(oids),)):
+        found.setdefault(table, []).append(Reference(tuple(here), other, tuple(there)))
+    return found
 
 
 def _table(schema: str, head: tuple[Any, ...], columns: Sequence[TableColumn], keys: list[Any]) -> Table:
@@ -248,7 +276,7 @@ def relation_of(table: Table) -> Relation:
             kept[column.number] = len(columns)
         columns.append(Column(column.name, column.reading.type, not column.not_null))
     keys = [frozenset(kept[n] for n in key) for key in table.keys if all(n in kept for n in key)]
-    return Relation(table.name, Schema(tuple(columns), frozenset(keys)), refused)
+    return Relation(table.name, Schema(tuple(columns), frozenset(keys)), refused, table.references)
 
 
 def readings(source: str, table: Table, columns: Sequence[str]) -> tuple[Reading, ...]:

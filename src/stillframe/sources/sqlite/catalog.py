@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
 from stillframe.algebra.schema import Column, Schema
-from stillframe.sources.base import Relation
+from stillframe.sources.base import Reference, Relation
 from stillframe.sources.sqlite.types import Reading, reading_of
 
 OWN_PREFIX = "_stillframe"
@@ -92,6 +92,7 @@ class Table:
     uniques: tuple[UniqueKey, ...]
     collations: tuple[tuple[int, str], ...]
     refusal: str | None
+    references: tuple[Reference, ...] = ()
 
     @property
     def identity(self) -> UniqueKey | None:
@@ -177,6 +178,34 @@ def read_table(con: sqlite3.Connection, name: str) -> Table:
         tuple(sorted(collations.items())),
         "; ".join(reasons) or None,
     )
+
+
+def references(con: sqlite3.Connection, table: str, tables: Mapping[str, str]) -> tuple[Reference, ...]:
+    """Those whose tables and columns are there, as these are spelled. A foreign key that names no columns of
+    the other table means its primary key. `tables` are the names there are, by their lower case."""
+    found: dict[int, tuple[str, list[tuple[str, str | None]]]] = {}
+    for number, other, here, there in con.execute(
+        'SELECT id, "table", "from", "to" FROM pragma_foreign_key_list(?) ORDER BY id, seq', (table,)
+    ):
+        found.setdefault(number, (other, []))[1].append((here, there))
+    kept: list[Reference] = []
+    for other, pairs in found.values():
+        name = tables.get(other.lower())
+        if name is None:
+            continue
+        ours, theirs = (_spelled(con, each) for each in (table, name))
+        keys = con.execute("SELECT name FROM pragma_table_info(?) WHERE pk > 0 ORDER BY pk", (name,))
+        named = [there for _, there in pairs if there is not None] or [key for (key,) in keys]
+        here = [ours.get(column.lower()) for column, _ in pairs]
+        there = [theirs.get(column.lower()) for column in named]
+        if len(here) == len(there) and None not in (*here, *there):
+            kept.append(Reference(tuple(map(str, here)), name, tuple(map(str, there))))
+    return tuple(kept)
+
+
+def _spelled(con: sqlite3.Connection, table: str) -> dict[str, str]:
+    names = con.execute("SELECT name FROM pragma_table_xinfo(?)", (table,))
+    return {name.lower(): name for (name,) in names}
 
 
 def _unfit(index: str, parts: Sequence[tuple[int, str]], columns: Sequence[TableColumn]) -> list[str]:
@@ -279,4 +308,4 @@ def relation_of(table: Table) -> Relation:
         for key in keys
         if all(i in kept and i not in unusable and not columns[kept[i]].nullable for i in key)
     ]
-    return Relation(table.name, Schema(tuple(columns), frozenset(usable)), refused)
+    return Relation(table.name, Schema(tuple(columns), frozenset(usable)), refused, table.references)

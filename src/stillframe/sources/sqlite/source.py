@@ -60,6 +60,7 @@ from stillframe.sources.sqlite.catalog import (
     per_schema,
     quoted,
     read_table,
+    references,
     relation_of,
     table_names,
 )
@@ -108,7 +109,11 @@ class SqliteSource:
         with reading(self.name, self.path) as con:
 
             def found() -> dict[str, Relation]:
-                return {name: relation_of(read_table(con, name)) for name in table_names(con)}
+                names = {name.lower(): name for name in table_names(con)}
+                return {
+                    name: relation_of(replace(read_table(con, name), references=references(con, name, names)))
+                    for name in names.values()
+                }
 
             return dict(per_schema(con, ("relations",), found))
 

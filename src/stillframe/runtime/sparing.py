@@ -1,0 +1,186 @@
+"""What of a session's changes a view need not look at: rows that make no difference to it, new rows that
+nothing can meet, and rows that leave and whose keys the view itself shows.
+
+The laws are those of `change/places.py`. A place whose change became smaller is read under a name of its own:
+after the session it is the relation, its change is what is left, and before it was the one less the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from stillframe.algebra import (
+    Call,
+    Column,
+    Join,
+    KeyDelete,
+    Moment,
+    Negate,
+    Output,
+    Plan,
+    Project,
+    Ref,
+    Scan,
+    Schema,
+)
+from stillframe.algebra.arrow import COUNT, internal_name
+from stillframe.algebra.plan import map_scans
+from stillframe.change.places import Place, Refers, numbered, places
+from stillframe.engine import Staged, netted, staged_table
+from stillframe.lake.frame import ViewState
+from stillframe.runtime.binding import Binder, Left, meeting
+from stillframe.runtime.evaluating import is_exact_scalar
+from stillframe.sources.base import Keys
+
+MOST_ROWS = 500_000  # of a change that is looked through for keys
+MOST_JUDGED = 5_000  # of a change that conditions are tried on, row by row
+_KEYS, _SHOWN = "#gone", "#shown"
+
+
+@dataclass(frozen=True)
+class Spared:
+    """A plan that has the same change as another, from smaller changes of what it reads; beside it go the
+    rows of `gone`."""
+
+    plan: Plan
+    changed: frozenset[str]
+    gone: tuple[Plan, ...] = ()
+
+
+@dataclass
+class Sparing:
+    """Of one view in one session. `refers` tells of relations what they refer to; `former` is what the view
+    showed, if its rows may be looked up."""
+
+    binder: Binder
+    folder: Path
+    refers: Mapping[str, Sequence[Refers]] = field(default_factory=dict)
+    former: ViewState | None = None
+
+    def spared(self, plan: Plan, changed: frozenset[str]) -> Spared:
+        """The law of rows that leave is about plans of one join, and about no others."""
+        named, read = numbered(plan)
+        names: dict[str, str] = {}
+        still: set[str] = set()
+        gone: list[tuple[Staged, Staged, Place]] = []
+        for name, place in places(named, read, self.refers).items():
+            names[name] = place.relation
+            if place.relation not in changed:
+                continue
+            left = self._left(name, place, gone)
+            if left is None:
+                still.add(place.relation)
+            else:
+                names[name] = name
+                self.binder.left[name] = Left(place.relation, left)
+                still |= {name} if left.rows else set()
+        spared = map_scans(named, lambda scan, _: replace(scan, relation=names[scan.relation]))
+        return Spared(spared, frozenset(still), tuple(self._taken_away(gone)))
+
+    def _left(self, name: str, place: Place, gone: list[tuple[Staged, Staged, Place]]) -> Staged | None:
+        """What is left of a place's change; None where that is all of it."""
+        change = self.binder.change_of(place.relation)
+        if change is None or change.rows > MOST_ROWS or not place.columns:
+            return None
+        table = netted(change.table(place.columns))
+        conditions = tuple(condition for condition in place.conditions if is_exact_scalar(condition))
+        if conditions and table.num_rows <= MOST_JUDGED:
+            table = table.filter(meeting(table, place.columns, conditions))
+        if place.key and table.num_rows:
+            table = _without_new(table, place)
+        if place.shown and self.former is not None and table.num_rows:
+            table = self._without_gone(table, place, gone)
+        if table.num_rows == change.rows:
+            return None
+        types = [place.schema[i].type for i in place.columns]
+        return staged_table(table, place.columns, types, self.folder / f"left-{len(self.binder.left)}")
+
+    # -- rows that leave
+
+    def _without_gone(
+        self, table: pa.Table, place: Place, gone: list[tuple[Staged, Staged, Place]]
+    ) -> pa.Table:
+        """Without the rows that leave, if what the view showed of them is quickly found."""
+        assert self.former is not None
+        key = [i for i, _ in place.shown]
+        keys = _lone(table, [place.columns.index(i) for i in key], -1)
+        if keys is None or not keys.num_rows:
+            return table
+        positions = [at for _, at in place.shown]
+        found = self._looked_up(self.former, keys, positions)
+        if found is None:
+            return table
+        types = [place.schema[i].type for i in key]
+        counted = keys.append_column(COUNT, pa.array([1] * keys.num_rows, pa.int64()))
+        named = counted.rename_columns([*(internal_name(i) for i in range(len(key))), COUNT])
+        folder = self.folder / f"gone-{len(gone)}"
+        gone.append((staged_table(named, range(len(key)), types, folder), found, place))
+        return _less(table, [place.columns.index(i) for i in key], keys)
+
+    def _looked_up(self, former: ViewState, keys: pa.Table, positions: Sequence[int]) -> Staged | None:
+        """The view's rows that have the values of one key column, the one with the fewest."""
+        values = [pc.unique(column) for column in keys.columns]
+        fewest = min(range(len(values)), key=lambda i: len(values[i]))
+        column = former.schema[positions[fewest]]
+        looked_for = Keys(column.name, values[fewest])
+        return self.binder.reads.looked_up(self.binder.root, former, None, looked_for)
+
+    def _taken_away(self, gone: Sequence[tuple[Staged, Staged, Place]]) -> Iterator[Plan]:
+        """The view's rows with a key that is gone, each once whatever other keys of it are gone, too."""
+        assert self.former is not None or not gone
+        before: list[tuple[Plan, Place]] = []
+        for number, (keys, shown, place) in enumerate(gone):
+            assert self.former is not None
+            self.binder.staged |= {f"{_KEYS}{number}": keys, f"{_SHOWN}{number}": shown}
+            schema = Schema(self.former.schema.columns)
+            key = Schema(tuple(Column(f"k{i}", type_) for i, type_ in enumerate(keys.types)))
+            leaving = Scan(f"{_KEYS}{number}", key, Moment.CHANGE)
+            rows = Scan(f"{_SHOWN}{number}", schema, Moment.CHANGE)
+            width = len(key)
+            equal = tuple(
+                Call("=", (Ref(i, type_), Ref(width + at, type_)))
+                for i, (type_, (_, at)) in enumerate(zip(keys.types, place.shown, strict=True))
+            )
+            outputs = tuple(Output(c.name, Ref(width + i, c.type, c.name)) for i, c in enumerate(schema))
+            taken: Plan = Project(Join((leaving, rows), equal), outputs)
+            for other, there in before:
+                taken = KeyDelete(taken, other, tuple((at, i) for i, (_, at) in enumerate(there.shown)))
+            before.append((leaving, place))
+            yield Negate(taken)
+
+
+def _lone(table: pa.Table, key: Sequence[int], count: int) -> pa.Table | None:
+    """The keys of which the change has one row, of this count; None where a key is NULL, or a key of two
+    rows that come or leave shows that it is none."""
+    names = [internal_name(i) for i in key]
+    if any(table.column(name).null_count for name in names):
+        return None
+    numbered = table.select(names).append_column(COUNT, table.column(COUNT))
+    grouped = numbered.group_by(names).aggregate([(COUNT, "count"), (COUNT, "min"), (COUNT, "max")])
+    low, high = grouped.column(f"{COUNT}_min"), grouped.column(f"{COUNT}_max")
+    rows = grouped.column(f"{COUNT}_count")
+    if pc.any(pc.or_(pc.or_(pc.less(low, -1), pc.greater(high, 1)), pc.greater(rows, 2))).as_py():
+        return None
+    return grouped.filter(pc.and_(pc.equal(rows, 1), pc.equal(low, count))).select(names)
+
+
+def _less(table: pa.Table, key: Sequence[int], keys: pa.Table) -> pa.Table:
+    names = [internal_name(i) for i in key]
+    return table.join(keys, keys=names, join_type="left anti").select(table.column_names)
+
+
+def _without_new(table: pa.Table, place: Place) -> pa.Table:
+    """Without rows whose key was not there before. Texts may be equal to the source and not to us: where a
+    row leaves, another may have its key in other letters, so only numbers and dates are compared then."""
+    types = [place.schema[i].type for i in place.key]
+    leaves = pc.any(pc.less(table.column(COUNT), 0)).as_py()
+    if leaves and not all(type_.is_integer or type_.name == "DATE" for type_ in types):
+        return table
+    key = [place.columns.index(i) for i in place.key]
+    keys = _lone(table, key, 1)
+    return table if keys is None or not keys.num_rows else _less(table, key, keys)
