@@ -1,6 +1,7 @@
 """From a plan to the plan of its change: rules, the columns they need, and what each term must read."""
 
 from stillframe.change.columns import columns_read, merged
+from stillframe.change.cores import Core, Cores, Shape
 from stillframe.change.derive import change_of
 from stillframe.change.fetches import (
     Fetch,
@@ -45,6 +46,8 @@ __all__ = [
     "ARRIVING",
     "CHANGED",
     "TOUCHED",
+    "Core",
+    "Cores",
     "Fetch",
     "How",
     "Keyed",
@@ -53,6 +56,7 @@ __all__ = [
     "Order",
     "Place",
     "Refers",
+    "Shape",
     "arriving_keys",
     "at",
     "body",

@@ -323,6 +323,8 @@ class Binder:
     def _change(self, relation: str) -> Staged:
         if relation in self.left:
             return self.left[relation].change
+        if relation in self.staged:
+            return self.staged[relation]
         return self.reads.change(relation, self.after[relation.split(".", 1)[0]])
 
     def _staged(self, parts: Sequence[tuple[Staged | Held, int]], scan: Scan) -> Table:

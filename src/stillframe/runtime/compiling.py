@@ -84,28 +84,43 @@ class Compiler:
         return bound[0] if len(bound) == 1 else UnionAll(bound)
 
     def keywise(
-        self, name: str, plan: Keywise, former: ViewState, changed: frozenset[str], folder: Path
+        self,
+        name: str,
+        plan: Keywise,
+        former: ViewState,
+        changed: frozenset[str],
+        folder: Path,
+        changing: Keywise | None = None,
     ) -> Plan | None:
         """The groups that a change touched as they are now, less as they were published; None where none
-        was. What was computed on the way is left in `folder`."""
+        was. What was computed on the way is left in `folder`. The inputs of `changing` have the same change
+        as those of the plan, read elsewhere."""
         self.binder.upstream[name] = Upstream(former, former, None, changed=False, own=True)
+        looked_at = keyed_inputs(changing or plan)
+        shown = Scan(name, former.schema)
         if isinstance(plan, Aggregate) and goes_on(plan):
-            return self._from_own_state(plan, Scan(name, former.schema), changed, folder)
+            return self._from_own_state(plan, looked_at[0], shown, changed, folder)
         if isinstance(plan, Window) and keeps_first(plan):
-            return self._first_rows(plan, Scan(name, former.schema), changed, folder)
+            return self._first_rows(plan, looked_at[0], shown, changed, folder)
         if isinstance(plan, Semi):
-            return self._met(plan, Scan(name, former.schema), changed, folder)
-        (looked_at,) = keyed_inputs(plan)
-        touched = self._keys(self._net_change(looked_at, changed), looked_at, folder)
+            return self._met(plan, looked_at, shown, changed, folder)
+        touched = self._keys(self._net_change(looked_at[0], changed), looked_at[0], folder)
         if touched is None:
             return None
         now, null = self._read_again(plan, touched, changed)
-        then = self.bound(in_touched(Scan(name, former.schema), shown_keys(plan), touched_keys(plan), null))
+        then = self.bound(in_touched(shown, shown_keys(plan), touched_keys(plan), null))
         return UnionAll((now, Negate(then)))
 
-    def _met(self, plan: Semi, former: Scan, changed: frozenset[str], folder: Path) -> Plan | None:
+    def _met(
+        self,
+        plan: Semi,
+        looked_at: tuple[Keyed, ...],
+        former: Scan,
+        changed: frozenset[str],
+        folder: Path,
+    ) -> Plan | None:
         """Groups that the right input touches anew; of the others, what the left input's change makes."""
-        here, there = keyed_inputs(plan)
+        here, there = looked_at
         touched = self._keys(self._net_change(there, changed), there, folder / "touched")
         parts: list[Plan] = []
         if touched is not None:
@@ -121,8 +136,9 @@ class Compiler:
                 untouched_change(plan, term, touched_keys(plan) if touched is not None else None)
                 for term in terms(left)
             )
-            state = at(there.plan, Moment.AFTER, changed)
-            right = in_touched(state, there.keys, arriving_keys(plan), coming.with_null())
+            state = keyed_inputs(plan)[1]
+            now_there = at(state.plan, Moment.AFTER, changed)
+            right = in_touched(now_there, state.keys, arriving_keys(plan), coming.with_null())
             parts.append(over(plan, (self.bound(rows), self.bound(right))))
         return (UnionAll(tuple(parts))) if parts else None
 
@@ -152,9 +168,8 @@ class Compiler:
         )
         return over(plan, inputs), null
 
-    def _stage_change(self, plan: Aggregate | Window, changed: frozenset[str], folder: Path) -> bool:
+    def _stage_change(self, looked_at: Keyed, changed: frozenset[str], folder: Path) -> bool:
         """Whether anything changed of what is looked at; if so, it is staged."""
-        (looked_at,) = keyed_inputs(plan)
         change = self._net_change(looked_at, changed)
         if change is None:
             return False
@@ -162,9 +177,11 @@ class Compiler:
         self.binder.staged[CHANGED] = found
         return bool(found.rows)
 
-    def _first_rows(self, plan: Window, former: Scan, changed: frozenset[str], folder: Path) -> Plan | None:
+    def _first_rows(
+        self, plan: Window, looked_at: Keyed, former: Scan, changed: frozenset[str], folder: Path
+    ) -> Plan | None:
         """The first rows of candidates; of partitions where they do not tell, those of all rows."""
-        if not self._stage_change(plan, changed, folder):
+        if not self._stage_change(looked_at, changed, folder):
             return None
         then = Negate(shown_before(plan, former))
         unknown = self.computing.net(self.bound((unknown_partitions(plan, former),)), folder / "unknown")
@@ -177,10 +194,10 @@ class Compiler:
         return UnionAll((now, self.bound((known, then))))
 
     def _from_own_state(
-        self, plan: Aggregate, former: Scan, changed: frozenset[str], folder: Path
+        self, plan: Aggregate, looked_at: Keyed, former: Scan, changed: frozenset[str], folder: Path
     ) -> Plan | None:
         """Groups brought forward; those of which something is unknown then are read again."""
-        if not self._stage_change(plan, changed, folder):
+        if not self._stage_change(looked_at, changed, folder):
             return None
         groups, then = brought_forward(plan, former), Negate(touched_groups(plan, former))
         width = len(plan.schema)

@@ -15,10 +15,10 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from stillframe.algebra import Moment, Times, scans
+from stillframe.algebra import Moment, Plan, Times, scans
 from stillframe.algebra.arrow import COUNT
 from stillframe.algebra.plan import walk
-from stillframe.change import Keywise, Refers, at, columns_read, merged
+from stillframe.change import Core, Keywise, Refers, at, columns_read, merged
 from stillframe.engine import (
     ENGINE_LOST,
     NO_ENGINE,
@@ -50,6 +50,7 @@ from stillframe.runtime.ordering import Ordering
 from stillframe.runtime.outcome import NeedsFull, Outcome, Step
 from stillframe.runtime.passing import pass_on, shown_columns
 from stillframe.runtime.reads import Reads, Upstream, ViewFiles
+from stillframe.runtime.sharing import Sharing
 from stillframe.runtime.sparing import Sparing
 from stillframe.runtime.weighing import Weighing
 from stillframe.sources.base import Capture, Position
@@ -91,6 +92,7 @@ class Work:
         self.vector = self.fixing.vector
         self.conducting = self.fixing.conducting
         self.reads = self._reads(self.views.values(), self.staging)
+        self.sharing = Sharing(self.views.values(), self.reads, self._core)
 
     def _reads(self, views: Iterable[View], folder: Path) -> Reads:
         """What these views read, the columns of all of them together."""
@@ -354,20 +356,21 @@ class Work:
             pass_on(staged[view.relations[0]], columns, view.schema, folder)
             return self._brought(view, former, rows_in, folder)
         binder = Binder(self.reads, self._tables(), self.means.lake.path, after, upstream)
-        computing = Computing(
-            self._engine, binder, rows_in <= BROADCAST_ROWS, self.means.small_changes == DRIVER
-        )
-        order = Ordering(binder, self.weighing.estimator, self.means.statistics)
-        compiler = Compiler(computing, order)
+        computing = self._computing(binder, rows_in)
+        compiler = self._compiler(computing)
         folder = self.staging / f"touched-{next(self._numbers)}"
+        plan = view.plan
+        if self.reads is self.sharing.reads:
+            plan, changed = self.sharing.over(view.plan, binder, changed, former)
         spared = Sparing(
             binder,
             self.staging / f"spared-{next(self._numbers)}",
-            self._refers(view, former),
-            None if isinstance(view.plan, Keywise) else former,
-        ).spared(view.plan, changed)
-        if isinstance(spared.plan, Keywise):
-            found = compiler.keywise(view.name, spared.plan, former, spared.changed, folder)
+            self._refers(plan, former),
+            None if isinstance(plan, Keywise) else former,
+        ).spared(plan, changed)
+        if isinstance(view.plan, Keywise):
+            assert isinstance(spared.plan, Keywise)
+            found = compiler.keywise(view.name, view.plan, former, spared.changed, folder, spared.plan)
         else:
             found = compiler.change(spared.plan, spared.changed, spared.gone)
         if found is None:
@@ -377,8 +380,28 @@ class Work:
         computing.write(found, view.schema, folder)
         return self._brought(view, former, rows_in, folder)
 
-    def _refers(self, view: View, former: ViewState) -> dict[str, list[Refers]]:
-        """What the relations and copies that a view reads refer to. Foreign keys hold in committed states;
+    def _core(self, core: Core, binder: Binder, changed: frozenset[str], former: ViewState) -> Staged:
+        """The net change of what several views have in common, since the state that one of them shows."""
+        number = next(self._numbers)
+        refers = self._refers(core.join, former)
+        spared = Sparing(binder, self.staging / f"spared-{number}", refers).spared(core.plan, changed)
+        rows = sum(each.rows for name in changed if (each := binder.change_of(name)) is not None)
+        computing = self._computing(binder, rows)
+        found = self._compiler(computing).change(spared.plan, spared.changed)
+        if found is None:
+            return Staged((), tuple(range(len(core.columns))), core.plan.schema.types, 0, False, small=True)
+        return computing.net(found, self.staging / f"core-{number}")
+
+    def _computing(self, binder: Binder, rows: int) -> Computing:
+        here = self.means.small_changes == DRIVER
+        return Computing(self._engine, binder, rows <= BROADCAST_ROWS, here)
+
+    def _compiler(self, computing: Computing) -> Compiler:
+        order = Ordering(computing.binder, self.weighing.estimator, self.means.statistics)
+        return Compiler(computing, order)
+
+    def _refers(self, plan: Plan, former: ViewState) -> dict[str, list[Refers]]:
+        """What the relations and copies that a plan reads refer to. Foreign keys hold in committed states;
         a state that left transactions out, shows them one by one, or was read table by table, may be none."""
         assert self.previous is not None
         known = self.means.definitions
@@ -391,7 +414,7 @@ class Work:
             return {}
         seen = {name for name, source in self.means.sources.items() if source.capture is Capture.SNAPSHOT}
         sure = {r: each for r, each in known.references.items() if r.split(".", 1)[0] not in seen}
-        return referring({scan.relation: scan.schema for scan in scans(view.plan)}, sure)
+        return referring({scan.relation: scan.schema for scan in scans(plan)}, sure)
 
     def _brought(self, view: View, former: ViewState, rows_in: int, folder: Path) -> Outcome:
         """Forward by the change in `folder`, which may have no rows, or not be there."""
