@@ -15,16 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stillframe.algebra import (
-    Call,
-    Column,
-    Join,
-    KeyDelete,
     Moment,
     Negate,
-    Output,
     Plan,
-    Project,
-    Ref,
     Scan,
     Schema,
 )
@@ -39,7 +32,16 @@ from stillframe.sources.base import Keys
 
 MOST_ROWS = 500_000  # of a change that is looked through for keys
 MOST_JUDGED = 5_000  # of a change that conditions are tried on, row by row
-_KEYS, _SHOWN = "#gone", "#shown"
+_GONE = "#gone"
+
+
+@dataclass(frozen=True)
+class Gone:
+    """Keys, under the names of the view's columns that show them, and rows of the view that have one of them
+    and none of those before."""
+
+    keys: pa.Table
+    rows: pa.Table
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,7 @@ class Sparing:
         named, read = numbered(plan)
         names: dict[str, str] = {}
         still: set[str] = set()
-        gone: list[tuple[Staged, Staged, Place]] = []
+        gone: list[Gone] = []
         for name, place in places(named, read, self.refers).items():
             names[name] = place.relation
             if place.relation not in changed:
@@ -82,7 +84,7 @@ class Sparing:
         spared = map_scans(named, lambda scan, _: replace(scan, relation=names[scan.relation]))
         return Spared(spared, frozenset(still), tuple(self._taken_away(gone)))
 
-    def _left(self, name: str, place: Place, gone: list[tuple[Staged, Staged, Place]]) -> Staged | None:
+    def _left(self, name: str, place: Place, gone: list[Gone]) -> Staged | None:
         """What is left of a place's change; None where that is all of it."""
         change = self.binder.change_of(place.relation)
         if change is None or change.rows > MOST_ROWS or not place.columns:
@@ -102,56 +104,40 @@ class Sparing:
 
     # -- rows that leave
 
-    def _without_gone(
-        self, table: pa.Table, place: Place, gone: list[tuple[Staged, Staged, Place]]
-    ) -> pa.Table:
+    def _without_gone(self, table: pa.Table, place: Place, gone: list[Gone]) -> pa.Table:
         """Without the rows that leave, if what the view showed of them is quickly found."""
-        assert self.former is not None
-        key = [i for i, _ in place.shown]
-        keys = _lone(table, [place.columns.index(i) for i in key], -1)
+        key = [place.columns.index(i) for i, _ in place.shown]
+        keys = _lone(table, key, -1)
         if keys is None or not keys.num_rows:
             return table
-        positions = [at for _, at in place.shown]
-        found = self._looked_up(self.former, keys, positions)
+        shown = keys.rename_columns([internal_name(at) for _, at in place.shown])
+        found = self._looked_up(shown, [at for _, at in place.shown])
         if found is None:
             return table
-        types = [place.schema[i].type for i in key]
-        counted = keys.append_column(COUNT, pa.array([1] * keys.num_rows, pa.int64()))
-        named = counted.rename_columns([*(internal_name(i) for i in range(len(key))), COUNT])
-        folder = self.folder / f"gone-{len(gone)}"
-        gone.append((staged_table(named, range(len(key)), types, folder), found, place))
-        return _less(table, [place.columns.index(i) for i in key], keys)
+        taken = found.join(shown, keys=shown.column_names, join_type="left semi")
+        for before in gone:
+            taken = taken.join(before.keys, keys=before.keys.column_names, join_type="left anti")
+        gone.append(Gone(shown, taken.select(found.column_names)))
+        return _less(table, key, keys)
 
-    def _looked_up(self, former: ViewState, keys: pa.Table, positions: Sequence[int]) -> Staged | None:
+    def _looked_up(self, keys: pa.Table, positions: Sequence[int]) -> pa.Table | None:
         """The view's rows that have the values of one key column, the one with the fewest."""
+        assert self.former is not None
+        if len(set(positions)) < len(positions):
+            return None
         values = [pc.unique(column) for column in keys.columns]
         fewest = min(range(len(values)), key=lambda i: len(values[i]))
-        column = former.schema[positions[fewest]]
-        looked_for = Keys(column.name, values[fewest])
-        return self.binder.reads.looked_up(self.binder.root, former, None, looked_for)
+        looked_for = Keys(self.former.schema[positions[fewest]].name, values[fewest])
+        found = self.binder.reads.looked_up(self.binder.root, self.former, None, looked_for, thorough=False)
+        return None if found is None else found.table(found.positions)
 
-    def _taken_away(self, gone: Sequence[tuple[Staged, Staged, Place]]) -> Iterator[Plan]:
-        """The view's rows with a key that is gone, each once whatever other keys of it are gone, too."""
-        assert self.former is not None or not gone
-        before: list[tuple[Plan, Place]] = []
-        for number, (keys, shown, place) in enumerate(gone):
+    def _taken_away(self, gone: Sequence[Gone]) -> Iterator[Plan]:
+        for number, each in enumerate(gone):
             assert self.former is not None
-            self.binder.staged |= {f"{_KEYS}{number}": keys, f"{_SHOWN}{number}": shown}
-            schema = Schema(self.former.schema.columns)
-            key = Schema(tuple(Column(f"k{i}", type_) for i, type_ in enumerate(keys.types)))
-            leaving = Scan(f"{_KEYS}{number}", key, Moment.CHANGE)
-            rows = Scan(f"{_SHOWN}{number}", schema, Moment.CHANGE)
-            width = len(key)
-            equal = tuple(
-                Call("=", (Ref(i, type_), Ref(width + at, type_)))
-                for i, (type_, (_, at)) in enumerate(zip(keys.types, place.shown, strict=True))
-            )
-            outputs = tuple(Output(c.name, Ref(width + i, c.type, c.name)) for i, c in enumerate(schema))
-            taken: Plan = Project(Join((leaving, rows), equal), outputs)
-            for other, there in before:
-                taken = KeyDelete(taken, other, tuple((at, i) for i, (_, at) in enumerate(there.shown)))
-            before.append((leaving, place))
-            yield Negate(taken)
+            name, schema = f"{_GONE}{number}", Schema(self.former.schema.columns)
+            rows = staged_table(each.rows, range(len(schema)), schema.types, self.folder / f"gone-{number}")
+            self.binder.staged[name] = rows
+            yield Negate(Scan(name, schema, Moment.CHANGE))
 
 
 def _lone(table: pa.Table, key: Sequence[int], count: int) -> pa.Table | None:
