@@ -193,7 +193,7 @@ def test_rows_outside_a_selection_ask_for_nothing(
     assert asked and jobs
 
 
-@pytest.mark.parametrize("seed", [SEED, SEED + 1, SEED + 2])
+@pytest.mark.parametrize("seed", [SEED, SEED + 1])
 def test_random_changes(kept: Callable[..., Kept], seed: int) -> None:
     """Foreign keys hold after every transaction, in any mixture of rows that come, go and come back."""
     print(f"STILLFRAME_SEED={seed}")
