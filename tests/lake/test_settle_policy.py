@@ -50,6 +50,11 @@ def test_what_is_due() -> None:
         many = changed(many, 10, frame)
     assert asked(many) is Due.MERGING
     assert asked(replace(many, rows=100)) is Due.SETTLING, "to rewrite so small a view costs no more"
+    large = view
+    for frame in range(1, 17):
+        assert asked(large) is None, "so many rows are merged late, or settled before"
+        large = changed(large, 2_500, frame)
+    assert asked(large) is Due.MERGING
 
 
 def test_the_age_of_merged_changes_is_that_of_the_oldest() -> None:

@@ -33,6 +33,7 @@ from stillframe.runtime.outcome import Observer, Step, unobserved
 ATTEMPTS = 5
 FEW_ROWS = 10_000  # so few change rows cost a reader nothing, however small the view
 FULL_ROWS = 1_000_000  # a file that is not made larger
+CHEAP_SHARE = 0.1  # of a view: to merge more changes costs no less than to settle it, and is put off
 MERGED_HERE = 50_000  # rows of changes that the driver adds up
 
 
@@ -56,9 +57,12 @@ def due(view: ViewState, bound: SettleBound, frame_times: Callable[[int], dateti
         oldest = frame_times(min(f.since for f in view.changes))
         if oldest is None or (datetime.now(UTC) - oldest).total_seconds() >= bound.seconds:
             return Due.SETTLING
-    if len(generations(view)) >= max(bound.files, 2):
-        return Due.SETTLING if changed > bound.rows * view.rows else Due.MERGING
-    return None
+    side_by_side, most = len(generations(view)), max(bound.files, 2)
+    if side_by_side < most:
+        return None
+    if changed > bound.rows * view.rows:
+        return Due.SETTLING
+    return Due.MERGING if changed <= CHEAP_SHARE * view.rows or side_by_side >= 2 * most else None
 
 
 def settle(
