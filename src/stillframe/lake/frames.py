@@ -52,7 +52,7 @@ class FrameLog:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._newest: tuple[Commit, Frame | None] | None = None
+        self._newest: tuple[Commit, LogFile | None, Frame | None] | None = None
 
     def create(self) -> None:
         """Make the table, unless another process just did."""
@@ -75,17 +75,18 @@ class FrameLog:
         known = self._newest
         # Old commits are removed oldest first: where one is still there, a later one would be, too.
         if known is not None:
-            there, later = (self._commit_at(known[0].version + i) for i in range(2))
-            if there == known[0] and later is None:
-                return known[1]
+            commit, file, frame = known
+            there, later = (self._commit_at(commit.version + i) for i in range(2))
+            if there == commit and later is None and (file is None or self._path(file).exists()):
+                return frame
 
-        def read(files: Sequence[LogFile], version: int) -> tuple[Commit | None, Frame | None]:
-            commit = self._commit_at(version)
-            return commit, self._entries(files[-1])[-1].frame() if files else None
+        def read(files: Sequence[LogFile], version: int) -> Frame | None:
+            commit, file = self._commit_at(version), files[-1] if files else None
+            frame = self._entries(file)[-1].frame() if file else None
+            self._newest = (commit, file, frame) if commit else None
+            return frame
 
-        commit, frame = self._read(read)
-        self._newest = (commit, frame) if commit else None
-        return frame
+        return self._read(read)
 
     def _commit_path(self, version: int) -> Path:
         return self.folder / "_delta_log" / f"{version:020d}.json"
@@ -174,7 +175,7 @@ class FrameLog:
 
         version = self._commit(file, decide, published=True)
         commit = self._commit_at(version) if version is not None else None
-        self._newest = (commit, entry.frame()) if commit else None
+        self._newest = (commit, file, entry.frame()) if commit else None
         return stamped
 
     def forget(self, cutoff: datetime) -> tuple[list[Entry], list[Entry]]:
