@@ -11,6 +11,7 @@ import signal
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +21,7 @@ import pyarrow as pa
 from faults_project import Writer, java_children, kill
 
 from stillframe.errors import Busy, StillframeError
-from stillframe.runtime import Warehouse, load_project
+from stillframe.runtime import Warehouse, ahead, load_project
 from stillframe.runtime.outcome import Step
 from stillframe.sources import SqliteSource
 from stillframe.sources.base import Keys, Position
@@ -31,14 +32,16 @@ def say(text: str) -> None:
 
 
 class Killer:
-    """Kills this process (or its JVM) at the n-th occurrence of a step."""
+    """Kills this process (or its JVM) at the n-th occurrence of a step; and counts them."""
 
     def __init__(self, step: str, occurrence: int, whom: str) -> None:
         self.step = step
         self.left = occurrence
         self.whom = whom
+        self.seen: Counter[Step] = Counter()
 
     def __call__(self, step: Step, subject: str) -> None:
+        self.seen[step] += 1
         if step == self.step:
             self.left -= 1
             if self.left == 0:
@@ -126,7 +129,7 @@ def write(path: Path, name: str, changes: int, pause: float) -> dict[str, Any]:
     return {"changes": committed, "transactions": transactions}
 
 
-def run(wh: Warehouse, every: float) -> dict[str, Any]:
+def run(wh: Warehouse, every: float, seen: Counter[Step]) -> dict[str, Any]:
     """`run` as the command line has it: SIGTERM ends it after the frame in hand."""
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
@@ -134,7 +137,7 @@ def run(wh: Warehouse, every: float) -> dict[str, Any]:
     say("running")
     wh.run(every, stop=stop, on_result=lambda result: frames.append(result.frame.number))
     wh.refresh()
-    return {"frames": len(frames)}
+    return {"frames": len(frames), "ahead": seen[Step.AHEAD]}
 
 
 def main() -> None:
@@ -152,10 +155,13 @@ def main() -> None:
     parser.add_argument("--changes", type=int, default=0)
     parser.add_argument("--pause", type=float, default=0.0)
     parser.add_argument("--every", type=float, default=0.3)
+    parser.add_argument("--ahead", action="store_true", help="changes are read ahead, however few")
     options = parser.parse_args()
     if options.work == "write":
         result = write(options.root / f"{options.source}.db", options.seed, options.changes, options.pause)
     else:
+        if options.ahead:
+            ahead.LEAST_ROWS, ahead.PAUSE_SECONDS = 1, 0.01
         observe = Killer(options.kill, options.occurrence, options.whom)
         wh = Warehouse(project=load_project(options.root), observe=observe)
         assert wh.engine
@@ -168,7 +174,7 @@ def main() -> None:
             case "troubled":
                 result = troubled(wh, options.trouble)
             case _:
-                result = run(wh, options.every)
+                result = run(wh, options.every, observe.seen)
         say(json.dumps(result))
         # The JVM may be gone: nothing is left to be closed politely.
         sys.stdout.flush()

@@ -142,8 +142,8 @@ def test_at_a_steady_rate_nobody_keeps_a_lower_target():
 
 
 def test_sessions_are_nearly_as_few_as_can_be():
-    """Where rows cost, too, what will come decides, and is not known: a tenth more sessions in all than the
-    best choice of one who knows it."""
+    """Where rows cost, too, what will come decides, and is not known: few more sessions in all than by
+    the best choice of one who knows it."""
     rng = random.Random(SEED + 2)
     made = best = eager = 0
     for _ in range(60):

@@ -16,6 +16,7 @@ _WORDS = {
     Step.FIXED: "sources fixed; reading changes",
     Step.LOADED: "loading {subject}",
     Step.STAGED: "read {subject}",
+    Step.AHEAD: "read {subject} for the next frame",
     Step.WRITTEN: "wrote {subject}",
     Step.COMPUTED: "publishing the frame",
     Step.PUBLISHED: "published frame {subject}",

@@ -213,6 +213,18 @@ class Held:
         return self.held.select([*names, COUNT]).rename_columns(wanted.names)
 
 
+def followed_by(first: Staged, rest: Staged, folder: Path) -> Staged:
+    """The changes of two intervals of which one begins where the other ends, as those of one."""
+    if not first.rows or not rest.rows:
+        return first if first.rows else rest
+    if first.small and rest.small and first.rows + rest.rows <= DRIVER_ROWS:
+        both = pa.concat_tables([part.table(part.positions) for part in (first, rest)])
+        if both.nbytes <= DRIVER_BYTES:
+            return staged_table(netted(both), first.positions, first.types, folder)
+    files, rows = (*first.files, *rest.files), first.rows + rest.rows
+    return Staged(files, first.positions, first.types, rows, first.plain and rest.plain, small=False)
+
+
 def _retyped(found: pa.Schema, expected: pa.Schema) -> SourceError:
     differing = [
         f"{new} instead of {old}" for new, old in zip(found.types, expected.types, strict=False) if new != old

@@ -18,6 +18,7 @@ from stillframe.engine import Engine
 from stillframe.errors import GAPS, RELOADS, CaptureGap, StillframeError
 from stillframe.lake.frame import Frame, ViewState
 from stillframe.lake.storage import Storage
+from stillframe.runtime.ahead import Ahead
 from stillframe.runtime.begun import Begun
 from stillframe.runtime.conducting import PATIENCE_SECONDS, Conducting
 from stillframe.runtime.config import SettleBound
@@ -50,6 +51,7 @@ class Means:
     settle_rows: float = SettleBound.rows
     trees: dict[tuple[object, ...], Tree] = field(default_factory=dict)  # of joins, for sizes met before
     statistics: Statistics = field(default_factory=Statistics)  # what former sessions have learned
+    ahead: Ahead | None = None
 
 
 class Fixing:

@@ -20,6 +20,7 @@ class Step(StrEnum):
     FIXED = "fixed"
     LOADED = "loaded"
     STAGED = "staged"
+    AHEAD = "ahead"
     WRITTEN = "written"
     COMPUTED = "computed"
     PUBLISHED = "published"

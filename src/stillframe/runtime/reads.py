@@ -5,18 +5,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
+from itertools import count
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from stillframe.algebra import Schema
-from stillframe.engine import Engine, Held, Read, Staged, columns_of, netted, stage
+from stillframe.engine import Engine, Held, Read, Staged, columns_of, followed_by, netted, stage
+from stillframe.errors import StillframeError
 from stillframe.lake.frame import ViewState
 from stillframe.lake.lookup import Effort, look_up, whole
+from stillframe.runtime.ahead import Wanted
 from stillframe.sources.base import Capture, Keys, Position, Source
 
 KEY_LIMIT = 20_000  # values that a source is asked for
@@ -79,6 +83,7 @@ class Reads:
         schemas: Mapping[str, Schema],
         folder: Path,
         counted: Callable[[str, str, Staged, float], None],
+        ahead: Mapping[Wanted, tuple[Staged, Position]] | None = None,
     ) -> None:
         self._engine = engine
         self._sources = sources
@@ -87,11 +92,18 @@ class Reads:
         self._schemas = schemas
         self._folder = folder
         self._counted = counted
+        self._ahead = ahead or {}
+        self._folders = count()
         self._memo: dict[tuple[object, ...], Staged] = {}
         self._looked_up: dict[tuple[object, ...], Held | None] = {}
 
     def change(self, relation: str, after: Position) -> Staged:
         source, table = relation.split(".", 1)
+        key = ("change", relation, after)
+        ahead = None if key in self._memo else self._ahead.get(self.wanted(relation, after))
+        if ahead is not None and ahead[1].sequence <= self._vector[source].sequence:
+            with suppress(StillframeError):  # it is read as if nothing had been read ahead
+                self._memo[key] = self._read_on(relation, *ahead)
         read = partial(
             self._sources[source].changes,
             table,
@@ -100,7 +112,27 @@ class Reads:
             self._vector[source],
         )
         net = self._sources[source].capture is Capture.SNAPSHOT  # then it is two whole states
-        return self._staged(("change", relation, after), relation, read, net=net, once=True)
+        return self._staged(key, relation, read, net=net, once=True)
+
+    def wanted(self, relation: str, after: Position) -> Wanted:
+        """The changes of a relation after a state, as one may read them ahead."""
+        positions = self._positions(relation)
+        types = tuple(self._schemas[relation][i].type for i in positions)
+        return Wanted(relation, self._names(relation), positions, types, after)
+
+    def _read_on(self, relation: str, rows: Staged, upto: Position) -> Staged:
+        """Rows that were read ahead, and what came since."""
+        source, table = relation.split(".", 1)
+        started = time.perf_counter()
+        if upto != self._vector[source]:
+            read = partial(
+                self._sources[source].changes, table, self._names(relation), upto, self._vector[source]
+            )
+            folder = self._folder / str(next(self._folders))
+            since = stage(self._engine, read, rows.positions, rows.types, folder / "since", once=True)
+            rows = followed_by(rows, since, folder / "all")
+        self._counted("change", relation, rows, time.perf_counter() - started)
+        return rows
 
     def state(self, relation: str, keys: Keys | None = None) -> Staged:
         source, table = relation.split(".", 1)
@@ -172,7 +204,7 @@ class Reads:
         if key not in self._memo:
             positions = self._positions(relation)
             types = [self._schemas[relation][i].type for i in positions]
-            folder = self._folder / str(len(self._memo))
+            folder = self._folder / str(next(self._folders))  # a read that failed leaves its own behind
             started = time.perf_counter()
             self._memo[key] = stage(self._engine, read, positions, types, folder, net=net, once=once)
             self._counted(str(key[0]), relation, self._memo[key], time.perf_counter() - started)

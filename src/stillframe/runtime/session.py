@@ -4,6 +4,8 @@ these states although the sources go on, and published as one frame.
     fix a vector → read changes → compute every view's change → write files → publish one commit
     → acknowledge (the sources may trim) → settle
 
+From the vector on, what the sources log may be read for the next session meanwhile (`ahead.py`).
+
 A crash before the commit leaves nothing but files no frame names; a crash after it leaves a published
 frame whose acknowledgement and settling the next session repeats. So each change is applied once.
 """
@@ -16,6 +18,7 @@ from contextlib import suppress
 
 from stillframe.errors import GAPS, SourceError, StillframeError
 from stillframe.lake.frame import STOPPED, Frame
+from stillframe.runtime.ahead import taking
 from stillframe.runtime.choosing import TOP
 from stillframe.runtime.definitions import by_source
 from stillframe.runtime.fixing import Means, begins
@@ -52,8 +55,13 @@ class Session(Means):
         if not full:
             previous, reached = self._show_each_transaction(previous, targets)
         anew = self.definitions.with_parts(asked) if full else frozenset[str]()
-        work = Work(self, previous, targets, anew, reached, loaded, failed)
-        frame = work.publish(if_new=if_new)
+        with taking(self.ahead) as taken:
+            work = Work(self, previous, targets, anew, reached, loaded, failed, taken)
+            if self.ahead is not None:
+                self.ahead.follow(work.next_reads())
+            frame = work.publish(if_new=if_new)
+        if self.ahead is not None:
+            self.ahead.saw(work.rows_changed)
         self.acknowledge(frame, work.vector, kept)
         for view in frame.views.values():
             if view.settled == frame.number and view.vector is not None:

@@ -19,6 +19,7 @@ from stillframe.lake import Lake
 from stillframe.lake.frame import Frame, ViewState
 from stillframe.lake.reader import content, frame_query
 from stillframe.lake.storage import Vacuumed
+from stillframe.runtime.ahead import Ahead
 from stillframe.runtime.alter import drop, rename
 from stillframe.runtime.begun import Begun
 from stillframe.runtime.catalog import Reached, reach, reached_or_remembered, store, stored
@@ -86,6 +87,7 @@ class Warehouse:
         self._times: dict[int, datetime] = {}
         self._watch = Watch()
         self._trees: dict[tuple[object, ...], Tree] = {}
+        self._ahead: Ahead | None = None
         self.pace = None if project.target_lag is None else Pace(project.target_lag)
         self._verified = VerifiedFrames(project.warehouse)
         self._definitions: tuple[object, Definitions] | None = None
@@ -228,6 +230,7 @@ class Warehouse:
             settle_rows=self.project.settle.rows,
             trees=self._trees,
             statistics=read_statistics(self.lake.path, kind),
+            ahead=self._ahead,
         )
 
     def maintain(
@@ -345,7 +348,18 @@ class Warehouse:
         """Refresh until stopped. Settling goes on in the background; a frame in hand is finished first.
         `on_look` gets the views as they are defined, each time changes are looked for."""
         self._lake_if_there(create=True)
-        run(self, every, stop or threading.Event(), on_result, on_look)
+        self._ahead = Ahead(
+            self.lake,
+            lambda: self.engine,
+            self.sources,
+            self.project.name,
+            lambda step, subject: self.observe(step, subject),
+        )
+        try:
+            run(self, every, stop or threading.Event(), on_result, on_look)
+        finally:
+            self._ahead.drop()
+            self._ahead = None
 
     # -- reading
 

@@ -4,6 +4,7 @@ published. A view goes forward by its change where it can, and is recomputed whe
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -36,6 +37,7 @@ from stillframe.engine import (
 from stillframe.errors import GAPS, Busy, CaptureGap, SourceError, StillframeError, ValueMismatch
 from stillframe.lake.frame import CURRENT, HELD, STOPPED, ChangeFile, DataFile, Frame, ViewState
 from stillframe.protocol import Setting
+from stillframe.runtime.ahead import Taken, Wanted
 from stillframe.runtime.begun import Begun
 from stillframe.runtime.binding import Binder
 from stillframe.runtime.choosing import TOP
@@ -72,6 +74,7 @@ class Work:
         fixed: Mapping[str, Position] | None = None,
         loaded: Mapping[str, Loaded] | None = None,
         failed: Mapping[str, StillframeError] | None = None,
+        ahead: Taken | None = None,
     ) -> None:
         self.means = means
         self.previous = previous
@@ -84,10 +87,12 @@ class Work:
         self.outcomes: dict[str, Outcome] = {}
         self.changes: dict[str, ViewFiles] = {}
         self.staging = means.lake.attempt("staging")
+        self._ahead = ahead or Taken()
         self._numbers = count()
         self._rows_read = 0
         self._waited = 0.0  # for the engine to start
         self.weighing = Weighing(self)
+        self.rows_changed: Counter[str] = Counter()  # by source
         self.fixing = Fixing(means, previous, self.views, full, fixed or {}, self.staging)
         self.vector = self.fixing.vector
         self.conducting = self.fixing.conducting
@@ -100,7 +105,17 @@ class Work:
         columns = merged(columns_read(plan) for plan in plans)
         schemas = {scan.relation: scan.schema for plan in plans for scan in scans(plan)}
         means = self.means
-        return Reads(self._engine, means.sources, self.vector, columns, schemas, folder, self._staged)
+        ahead = self._ahead.without({*self.fixing.cut, *self.conducting.reached})
+        return Reads(self._engine, means.sources, self.vector, columns, schemas, folder, self._staged, ahead)
+
+    def next_reads(self) -> list[Wanted]:
+        """The changes that the next session reads, if it has the same views and this one's frame to go on
+        from; not of sources that are led by live protocols or are behind their newest state."""
+        led = {source for view in self.views.values() if view.conducted for source in view.sources}
+        out = {*led, *self.fixing.cut, *self.fixing.broken}
+        read = dict.fromkeys(relation for view in self.views.values() for relation in view.relations)
+        at = {relation: relation.split(".", 1)[0] for relation in read}
+        return [self.reads.wanted(r, self.vector[source]) for r, source in at.items() if source not in out]
 
     @contextmanager
     def _alone(self, view: View) -> Iterator[None]:
@@ -129,6 +144,7 @@ class Work:
         self.weighing.learning.staged(kind, relation, staged, seconds)
         self._rows_read += staged.rows if kind == "state" else 0
         source = relation.split(".", 1)[0]
+        self.rows_changed[source] += staged.rows if kind == "change" else 0
         size = sum(path.stat().st_size for path in staged.files)
         self.means.metrics.count("stillframe_source_bytes_total", size, source=source)
         self.means.metrics.count("stillframe_source_queries_total", 1, source=source)
