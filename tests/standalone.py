@@ -21,7 +21,7 @@ from servers import free_port
 
 ENVIRONMENT = Path(__file__).parents[1] / ".venv-workers"
 PACKAGES = ("pyspark", "pyarrow", "psycopg", "PyMySQL")  # as docs/cluster.md has them
-START_SECONDS = 120.0
+START_SECONDS = 600.0
 EXECUTOR = "CoarseGrainedExecutorBackend"
 
 

@@ -23,9 +23,15 @@ from stillframe.engine import Engine, EngineError, stage
 from stillframe.engine.shipping import package
 from stillframe.sources import SqliteSource
 
-MANY = 120_000  # too many for the driver to stage by itself
+FEW = 20_000  # rows that the driver stages by itself here
+MANY = 3 * FEW
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
+
+
+@pytest.fixture(autouse=True)
+def tasks_read_what_is_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules["stillframe.engine.stage"], "DRIVER_ROWS", FEW)
 
 
 def test_the_zip_is_all_that_a_task_needs_of_us(tmp_path: Path) -> None:
