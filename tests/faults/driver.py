@@ -110,6 +110,7 @@ class TroubledSource(SqliteSource):
 
 def troubled(wh: Warehouse, trouble: str) -> dict[str, Any]:
     """A refresh in which a task has to be run twice."""
+    sys.modules["stillframe.engine.stage"].DRIVER_ROWS = 50_000
     wh.sources = {
         name: TroubledSource(name, source.path, None, trouble) for name, source in wh.sources.items()
     }

@@ -7,6 +7,7 @@ import sqlite3
 import sys
 from contextlib import closing
 from datetime import date
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,8 @@ FACTS = """
 SELECT o.id, c.name, CAST(o.at AS DATE) AS day, o.amount * 2 AS twice
 FROM shop.orders o JOIN crm.customers c ON c.id = o.customer_id
 """
-MANY = 60_000  # more than the driver reads by itself: a task of the server reads the source
+MANY = 60_000
+import_module("stillframe.engine.stage").DRIVER_ROWS = 50_000  # so that a task of the server reads them
 
 
 def run(database: Path, *statements: str) -> None:
