@@ -23,7 +23,6 @@ from stillframe.runtime import settle
 from stillframe.runtime.config import SettleBound
 from stillframe.runtime.settle import Due, due, merged_from, rewritten, unsettled_rows
 
-NOW = datetime.now(UTC)
 BOUND = SettleBound(rows=0.5, files=8, seconds=900)
 
 
@@ -32,7 +31,7 @@ def changed(view: ViewState, rows: int, frame: int) -> ViewState:
 
 
 def asked(view: ViewState, age: float = 0.0) -> Due | None:
-    return due(view, BOUND, lambda _: NOW - timedelta(seconds=age))
+    return due(view, BOUND, lambda _: datetime.now(UTC) - timedelta(seconds=age))
 
 
 def test_what_is_due() -> None:
@@ -59,7 +58,8 @@ def test_what_is_due() -> None:
 
 def test_the_age_of_merged_changes_is_that_of_the_oldest() -> None:
     view = replace(view_of("v", changes=(ChangeFile("c", 10, 1, frame=9, since=3),)), rows=100)
-    times = {3: NOW - timedelta(hours=1), 9: NOW}
+    now = datetime.now(UTC)
+    times = {3: now - timedelta(hours=1), 9: now}
     assert due(view, BOUND, times.__getitem__) is Due.SETTLING
 
 

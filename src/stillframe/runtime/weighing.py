@@ -101,7 +101,8 @@ class Weighing:
         def size(name: str) -> Sized:
             if name in view.relations:
                 source = name.split(".", 1)[0]
-                change = work.reads.change(name, after[source]).rows if source in after else 0
+                reached = source in after and source in work.vector  # one that is away is told of elsewhere
+                change = work.reads.change(name, after[source]).rows if reached else 0
                 return relation_size(known.of(name), change)
             rows = self._rows(name) or 0.0
             changed = float(work.changes[name].rows) if name in work.changes else 0.0
