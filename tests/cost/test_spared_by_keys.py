@@ -136,6 +136,13 @@ def test_a_key_that_comes_back_is_not_new(kept: Callable[..., Kept]) -> None:
     shop.step("UPDATE orders SET id = 20 WHERE id = 11", "UPDATE lines SET o = 20 WHERE o = 11")
 
 
+def test_a_key_whose_row_met_no_condition_is_not_new(kept: Callable[..., Kept]) -> None:
+    shop = kept(TRUSTED, "some")
+    shop.step("UPDATE orders SET day = 7 WHERE id = 10")
+    shop.step("UPDATE orders SET day = 2 WHERE id = 10")
+    assert shop.warehouse.arrow("some").num_rows == 2
+
+
 def test_new_rows_that_refer_to_each_other_meet(kept: Callable[..., Kept]) -> None:
     shop = kept(TRUSTED, "couples", "bosses")
     shop.step(

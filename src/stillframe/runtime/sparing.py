@@ -90,11 +90,11 @@ class Sparing:
         if change is None or change.rows > MOST_ROWS or not place.columns:
             return None
         table = netted(change.table(place.columns))
+        if place.key and table.num_rows:  # of all rows: one that fails a condition may have had the key
+            table = _without_new(table, place)
         conditions = tuple(condition for condition in place.conditions if is_exact_scalar(condition))
         if conditions and table.num_rows <= MOST_JUDGED:
             table = table.filter(meeting(table, place.columns, conditions))
-        if place.key and table.num_rows:
-            table = _without_new(table, place)
         if place.shown and self.former is not None and table.num_rows:
             table = self._without_gone(table, place, gone)
         if table.num_rows == change.rows:
