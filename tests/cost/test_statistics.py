@@ -66,7 +66,19 @@ def test_engines_learn_for_themselves_and_share_what_they_know_of_relations(tmp_
     assert on_spark.growth == {"v": 2.5}
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"relations": 1, "growth": {}, "engines": {}}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "[]", "{}", '{"relations": 1, "growth": {}, "engines": {}}', '{"engines": [1]}'),
+        '{"relations": {"a.t": {"rows": NaN}}, "growth": {}, "engines": {}}',
+        '{"relations": {"a.t": {"rows": 1e999}}, "growth": {}, "engines": {}}',
+        '{"relations": {"a.t": {"rows": 1' + 400 * "0" + '}}, "growth": {}, "engines": {}}',
+        '{"relations": {"a.t": {"rows": "many"}}, "growth": {}, "engines": {}}',
+        '{"relations": {"a.t": {"distinct": {"x": 0}}}, "growth": {}, "engines": {}}',
+        '{"relations": {}, "growth": {"v": -Infinity}, "engines": {}}',
+        '{"relations": {}, "growth": {}, "engines": {"sail": {"v": {"full": {"3": 1000}}}}}',
+    ],
+)
 def test_a_file_that_cannot_be_read_is_as_good_as_none(tmp_path: Path, text: str) -> None:
     (tmp_path / FILE).write_text(text)
     assert read_statistics(tmp_path, "sail") == Statistics()

@@ -91,6 +91,8 @@ class Learning:
         columns: Mapping[str, int], state: ViewState | None, whole: Staged | None, root: Path
     ) -> pa.Table | None:
         if state is not None:
+            if not columns.keys() <= set(state.schema.names):  # it stands as it was before its text changed
+                return None
             return sampled([root / file.path for file in state.base], list(columns))
         if whole is None:
             return None

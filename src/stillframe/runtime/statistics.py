@@ -22,6 +22,7 @@ from typing import Any
 FILE = "statistics.json"
 NEW_WEIGHT = 0.25
 FARTHEST = log(30)  # no estimate is believed to be further off than that
+LARGEST = 1e15  # number that is believed
 
 
 def aged(before: float | None, now: float) -> float:
@@ -125,21 +126,34 @@ class Statistics:
 
     @classmethod
     def from_json(cls, found: Mapping[str, Any]) -> Statistics:
-        names = {each.name for each in fields(Relation)}
         return cls(
-            {
-                name: Relation(**{key: value for key, value in known.items() if key in names})
-                for name, known in found["relations"].items()
-            },
+            {name: _relation(known) for name, known in found["relations"].items()},
             {
                 name: {
-                    mode: Experience({int(d): float(off) for d, off in each.items()})
+                    mode: Experience({int(d): _number(off, -FARTHEST, FARTHEST) for d, off in each.items()})
                     for mode, each in known.items()
                 }
                 for name, known in found["experience"].items()
             },
-            {name: float(value) for name, value in found["growth"].items()},
+            {name: _number(value) for name, value in found["growth"].items()},
         )
+
+
+def _number(value: Any, least: float = 0.0, most: float = LARGEST) -> float:
+    """A number that a sum may be made of; NaN, too, is out of bounds."""
+    found = float(value)
+    if not least <= found <= most:
+        raise ValueError(f"no number to go by: {value}")
+    return found
+
+
+def _relation(found: Mapping[str, Any]) -> Relation:
+    numbers = {each.name for each in fields(Relation)} - {"distinct", "sessions"}
+    return Relation(
+        **{name: _number(found[name]) for name in numbers if found.get(name) is not None},
+        distinct={column: _number(values, 1.0) for column, values in found.get("distinct", {}).items()},
+        sessions=int(_number(found.get("sessions", 0))),
+    )
 
 
 def read_statistics(warehouse: Path, engine: str) -> Statistics:
@@ -147,7 +161,7 @@ def read_statistics(warehouse: Path, engine: str) -> Statistics:
     try:
         document = json.loads((warehouse / FILE).read_text(encoding="utf-8"))
         return Statistics.from_json({**document, "experience": document["engines"].get(engine, {})})
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         return Statistics()
 
 
@@ -155,8 +169,8 @@ def write_statistics(warehouse: Path, engine: str, statistics: Statistics) -> No
     path = warehouse / FILE
     document = statistics.to_json()
     try:
-        before = json.loads(path.read_text(encoding="utf-8"))["engines"]
-    except (OSError, ValueError, KeyError, TypeError):
+        before = dict(json.loads(path.read_text(encoding="utf-8"))["engines"])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         before = {}
     document["engines"] = {**before, engine: document.pop("experience")}
     draft = path.with_name(f".{FILE}")

@@ -92,10 +92,12 @@ class Weighing:
         return None if state is None else float(max(0, state.rows))
 
     def _sizes(self, view: View) -> Sizes:
-        """Of what a view reads: relations, and views that are done."""
+        """Of what a view reads: relations, and views that are done. No log is read for a view that has to be
+        computed anew."""
         work = self._work
         former = work.former(view.name)
-        after = positions_of(former) if former is not None and former.vector is not None else {}
+        goes_on = former is not None and work.must_be_full(view, former) is None
+        after = positions_of(former) if former is not None and goes_on else {}
         known = self.learning.statistics
 
         def size(name: str) -> Sized:

@@ -167,7 +167,7 @@ class Work:
             if if_new and self.previous is not None and _same(frame, self.previous):
                 return self.previous
             frame = self._published(frame)
-            with suppress(OSError):
+            with suppress(Exception):  # a hint for later sessions; the frame is there, whatever fails here
                 self.means.statistics = self.weighing.learned(self._all_states())
         finally:
             self.means.lake.discard(self.staging)
