@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from shops import Shop
-from stillframe.engine import Engine
+from stillframe.engine import Engine, EngineError
 from stillframe.runtime import deciding
 from stillframe.runtime.deciding import Deciding
+from stillframe.runtime.definitions import View
 from stillframe.runtime.estimating import Estimator, Sized
+from stillframe.runtime.outcome import Outcome
 from stillframe.runtime.prices import BUILT_IN
 from stillframe.runtime.statistics import Statistics
+from stillframe.runtime.work import Work
 
 ROWS = 3000
 TABLES = """
@@ -60,6 +63,28 @@ def test_a_large_change_computes_anew_and_says_why(shop: Shop, monkeypatch: pyte
         cost = result.outcomes["always"].cost
         assert cost is not None and cost["measured"] > 0 and cost["incremental"] > 0 and cost["full"] > 0
         assert result.frame.views["joined"].session["cost"]["estimated"] > 0
+        assert all(found.ok for found in warehouse.verify_all().values())
+
+
+def test_a_view_that_cannot_be_computed_anew_goes_forward(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deciding, "FEW_ROWS", 1000)
+    monkeypatch.setattr(deciding, "CLEARLY", 0.0)
+    recomputed: Callable[..., Outcome] = Work._recomputed
+
+    def too_much(self: Work, view: View, reason: str) -> Outcome:
+        if reason == "COST" and view.name == "joined":
+            raise EngineError("no room for all of it")
+        return recomputed(self, view, reason)
+
+    with shop.open() as warehouse:
+        warehouse.refresh()
+        monkeypatch.setattr(Work, "_recomputed", too_much)
+        shop.write("a", "UPDATE orders SET amount = amount + 1 WHERE id % 2 = 0")
+        result = warehouse.maintain()
+        assert not result.failures
+        assert result.outcomes["joined"].mode == "incremental"
         assert all(found.ok for found in warehouse.verify_all().values())
 
 

@@ -265,6 +265,13 @@ class Work:
         the vector does not have: a term may meet rows side by side that no state of the sources had
         together, and a bad value in the log (`passing`) may be mended by now. Only the view itself tells."""
         reason, detail = self._reason_for_full(view, former), None
+        if reason == COST:
+            try:
+                return replace(self._recompute(view, COST), detail=self.weighing.why(view))
+            except StillframeError as error:
+                if error.code in (ENGINE_LOST, NO_ENGINE) or self._full_below(view):
+                    raise
+                reason = None  # nobody has to compute it anew: it goes forward as it could from the first
         if reason is None:
             assert former is not None
             try:
@@ -285,8 +292,6 @@ class Work:
                 f"view {view.name} would have to be recomputed: {reason}",
                 hint="refresh it with --full once, or use refresh_policy = 'incremental'",
             )
-        if reason == COST:
-            detail = self.weighing.why(view)
         return replace(self._recompute(view, reason), detail=detail)
 
     def _why_held(self, view: View, former: ViewState | None) -> str | None:
@@ -343,10 +348,11 @@ class Work:
             return reason
         if self.weighing.is_cheaper_anew(view):
             return COST
-        for name in view.upstream:
-            if self.outcomes[name].mode == "full":
-                return "UPSTREAM_FULL"
-        return None
+        return "UPSTREAM_FULL" if self._full_below(view) else None
+
+    def _full_below(self, view: View) -> bool:
+        """Whether something that it reads was computed anew, and so has no change in this session."""
+        return any(self.outcomes[name].mode == "full" for name in view.upstream)
 
     def _incremental(self, view: View, former: ViewState) -> Outcome:
         after = positions_of(former)
