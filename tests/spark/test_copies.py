@@ -156,6 +156,22 @@ def test_one_view_goes_on_while_others_are_held(copied: Shop) -> None:
         assert_right(warehouse)
 
 
+def test_a_view_that_was_held_while_its_copy_was_made_anew_goes_forward(copied: Shop) -> None:
+    strict = "CREATE MATERIALIZED VIEW joined WITH (refresh_policy = 'incremental_strict') AS "
+    views = f"{strict} {VIEWS['joined']};"
+    copied.views(views)
+    with copied.open() as warehouse:
+        warehouse.maintain()
+        copied.views(f"{views} CREATE MATERIALIZED VIEW notes AS SELECT id, note FROM a.orders;")
+        warehouse.maintain(["notes"])
+        for number in (10, 11):
+            copied.write("a", f"INSERT INTO orders VALUES ({number}, 1, 1, 'n')")
+            result = warehouse.maintain()
+            assert not result.failures
+            assert result.outcomes["joined"].mode == "incremental"
+        assert_right(warehouse)
+
+
 def test_a_float_is_found_however_it_is_spelled(shop: Shop) -> None:
     def put(values: list[float]) -> None:
         (shop.root / "m").mkdir(exist_ok=True)

@@ -65,7 +65,8 @@ def with_copies(
 ) -> Definitions:
     """The definitions with copies before the views that read them. A view that shows every transaction, and
     one that a live protocol leads, read their sources themselves. So does, for one session, a view that the
-    newest frame shows, when a copy is yet to be made: it goes forward, and need not be computed anew."""
+    newest frame shows, when a copy is yet to be made or was made since the view was last maintained: it goes
+    forward, and need not be computed anew."""
     shown = shown or {}
     reading = [view for view in definitions.views.values() if not view.conducted and view.level != TOP]
     wanted = copies.wanted({relation for view in reading for relation in view.relations}, worth)
@@ -84,8 +85,17 @@ def with_copies(
             continue
         state = shown.get(view.name)
         goes_on = state is not None and state.vector is not None and state.definition == view.text.select
-        kept[view.name] = _over(view, ready if goes_on else made, columns)
+        since = made_since(shown, view.name)
+        known = {name: copy for name, copy in ready.items() if copy.name not in since}
+        kept[view.name] = _over(view, known if goes_on else made, columns)
     return replace(definitions, views=kept)
+
+
+def made_since(shown: Mapping[str, ViewState], name: str) -> frozenset[str]:
+    """The copies that may not have been there, as they are, when a view was last maintained. One whose plain
+    rows are those of a frame was there in that frame."""
+    last = shown[name].session.get("frame", 0) if name in shown else 0
+    return frozenset(copy for copy, state in shown.items() if state.owner == COPIES and state.settled > last)
 
 
 def _is_there(copy: View, state: ViewState | None) -> bool:

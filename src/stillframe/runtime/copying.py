@@ -12,7 +12,7 @@ from stillframe.change import columns_read, merged
 from stillframe.change.propagation import Calibration
 from stillframe.lake.frame import Frame, ViewState
 from stillframe.runtime.config import ENGINES, Project
-from stillframe.runtime.copies import Copies, copy_name, with_copies
+from stillframe.runtime.copies import Copies, copy_name, made_since, with_copies
 from stillframe.runtime.definitions import Definitions
 from stillframe.runtime.estimating import COLUMN_BYTES
 from stillframe.runtime.prices import prices
@@ -63,7 +63,7 @@ class Copying:
 
     def __init__(self, project: Project) -> None:
         self._project = project
-        self._memo: tuple[object, Definitions] | None = None
+        self._memo: tuple[Definitions, object, Definitions] | None = None
 
     def over(self, definitions: Definitions, newest: Callable[[], Frame | None]) -> Definitions:
         """The definitions, reading copies."""
@@ -71,11 +71,15 @@ class Copying:
             return definitions
         shown = _views(newest())
         chosen = frozenset(name for name, each in self._worth(definitions, shown).items() if each.is_worth_it)
-        states = tuple((name, state.definition, state.vector is None) for name, state in shown.items())
-        key = (id(definitions), chosen, states)
-        if self._memo is None or self._memo[0] != key:
-            self._memo = (key, with_copies(definitions, self._project.copies, shown, chosen.__contains__))
-        return self._memo[1]
+        states = tuple(
+            (name, state.definition, state.vector is None, made_since(shown, name))
+            for name, state in shown.items()
+        )
+        key = (chosen, states)
+        if self._memo is None or self._memo[0] is not definitions or self._memo[1] != key:
+            found = with_copies(definitions, self._project.copies, shown, chosen.__contains__)
+            self._memo = (definitions, key, found)
+        return self._memo[2]
 
     def told(
         self, definitions: Definitions, frame: Frame | None, relations: Iterable[str]
