@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -155,7 +155,8 @@ class Lake(Storage):
     def repair(self) -> None:
         """A table leaves what it shows only for what a later frame says: so what was once seen in a table
         is there as long as the newest frame has it. What a process left that died beside this one takes up
-        room and does no harm: it is looked for when the handle is new, and from time to time."""
+        room and does no harm: it is looked for when the handle is new, when another process had the lock
+        since, and from time to time."""
         newest = self.newest()
         for view in newest.views.values() if newest else ():
             if view.vector is None or self._shown.get(view.table) == (view.settled, view.base):
@@ -190,8 +191,12 @@ class Lake(Storage):
     def compact(self) -> None:
         self._log.compact()
 
-    def exclusive(self, wait_seconds: float = 0.0) -> AbstractContextManager[None]:
-        return lock.exclusive(self._layout.lock, wait_seconds)
+    @contextmanager
+    def exclusive(self, wait_seconds: float = 0.0) -> Iterator[None]:
+        with lock.exclusive(self._layout.lock, wait_seconds) as again:
+            if not again:  # another process had it, and may have died over its work
+                self._swept = None
+            yield
 
 
 def _create(layout: Layout) -> None:

@@ -15,7 +15,8 @@ _POLL_SECONDS = 0.05
 
 
 @contextmanager
-def exclusive(path: Path, wait_seconds: float) -> Iterator[None]:
+def exclusive(path: Path, wait_seconds: float) -> Iterator[bool]:
+    """Yields whether this process was the last to hold it."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     try:
         deadline = time.monotonic() + wait_seconds
@@ -28,9 +29,11 @@ def exclusive(path: Path, wait_seconds: float) -> Iterator[None]:
                     hint="wait for it to finish, or stop it",
                 )
             time.sleep(min(_POLL_SECONDS, left))
+        mine = str(os.getpid()).encode()
+        again = os.pread(descriptor, 64, 0) == mine
         os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, str(os.getpid()).encode(), 0)
-        yield
+        os.pwrite(descriptor, mine, 0)
+        yield again
     finally:
         os.close(descriptor)
 
