@@ -15,6 +15,7 @@ from stillframe.cli.plan_svg import plan_svg
 from stillframe.cli.progress import progress
 from stillframe.errors import ProjectError, SourceError, StillframeError
 from stillframe.runtime import Verification, Warehouse
+from stillframe.runtime.deciding import seconds
 
 DRIFT = 3
 
@@ -182,17 +183,13 @@ def plan_tree(found: Mapping[str, Any]) -> Tree:
 
 def _add_propagation(root: Tree, found: Mapping[str, Any]) -> None:
     """The order in which a join's changes are propagated, beside the other ways."""
-    branch = root.add(Text(f"propagated as {found['family']}, about {_seconds(found['cost'])}"))
+    branch = root.add(Text(f"propagated as {found['family']}, about {seconds(found['cost'])}"))
     for step in found["steps"]:
         branch.add(Text(step["text"], style="cyan"))
     if found["reads"]:
         branch.add(Text("reads " + ", ".join(f"{name} {_times(n)}" for name, n in found["reads"].items())))
-    others = ", ".join(f"{name} {_seconds(cost)}" for name, cost in found["alternatives"].items())
+    others = ", ".join(f"{name} {seconds(cost)}" for name, cost in found["alternatives"].items())
     branch.add(Text(f"other ways: {others}", style="dim"))
-
-
-def _seconds(cost: float) -> str:
-    return f"{cost:.2g} s" if cost < 1 else f"{cost:.1f} s"
 
 
 def _add_statistics(root: Tree, found: Mapping[str, Any]) -> None:
@@ -204,14 +201,14 @@ def _add_statistics(root: Tree, found: Mapping[str, Any]) -> None:
             continue
         words = f"{name}: {_many(round(known['rows']), 'row')}, {known['changed'] or 0:.3g} changed a session"
         if known["read_seconds"]:
-            words += f", {_seconds(known['read_seconds'])} a session to read at its source"
+            words += f", {seconds(known['read_seconds'])} a session to read at its source"
         for column, values in known["distinct"].items():
             words += f"; {column}: {values:.3g} values"
         branch.add(Text(words))
     for relation, copy in found.get("copies", {}).items():
         words = f"{relation}: {'copied' if copy['copied'] else 'read at its source'}"
         if "wanted" in copy:
-            asking, keeping = _seconds(copy["asking_seconds"]), _seconds(copy["keeping_seconds"])
+            asking, keeping = seconds(copy["asking_seconds"]), seconds(copy["keeping_seconds"])
             words += f"; asking takes {asking} a session, a copy {keeping}"
             if copy["wanted"] != copy["copied"]:
                 words += f": the next session {'makes' if copy['wanted'] else 'gives up'} the copy"
@@ -251,7 +248,7 @@ def _add_routes(root: Tree, found: Mapping[str, Any]) -> None:
 def _cost_text(cost: Mapping[str, Any]) -> str:
     rows = "an unknown number of rows" if cost["rows"] is None else f"about {_many(cost['rows'], 'row')}"
     whole = _many(cost["whole_reads"], "read")
-    took = f"about {_seconds(cost['seconds'])}; "
+    took = f"about {seconds(cost['seconds'])}; "
     return f"{took}{rows} in {_many(cost['queries'], 'query')}; {whole} of whole relations"
 
 
