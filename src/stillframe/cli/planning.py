@@ -183,7 +183,9 @@ def plan_tree(found: Mapping[str, Any]) -> Tree:
 
 def _add_propagation(root: Tree, found: Mapping[str, Any]) -> None:
     """The order in which a join's changes are propagated, beside the other ways."""
-    branch = root.add(Text(f"propagated as {found['family']}, about {seconds(found['cost'])}"))
+    branch = root.add(
+        Text(f"propagated as {found['family']}, about {seconds(found['cost'])} in jobs of the engine")
+    )
     for step in found["steps"]:
         branch.add(Text(step["text"], style="cyan"))
     if found["reads"]:

@@ -92,7 +92,7 @@ def load_project(root: Path) -> Project:
         warehouse=root / str(document.get("warehouse", "warehouse")),
         sources={source: _source(source, config) for source, config in _mapping(document, "sources").items()},
         spark=_spark(_mapping(document, "spark")),
-        retention=_duration(document.get("retention", "24h")),
+        retention=_duration("retention", document.get("retention", "24h")),
         settle=_settle(_mapping(document, "settle")),
         load_chunk=_chunk(document.get("load_chunk", Project.load_chunk)),
         small_changes=_small_changes(document.get("small_changes", DRIVER)),
@@ -118,7 +118,7 @@ def _small_changes(value: Any) -> str:
 
 
 def _target(value: Any) -> float | None:
-    seconds = None if value is None else _duration(value).total_seconds()
+    seconds = None if value is None else _duration("target_lag", value).total_seconds()
     if seconds == 0:
         raise ProjectError("target_lag is a time above 0", hint="target_lag: 10s")
     return seconds
@@ -240,8 +240,11 @@ def parse_duration(text: str) -> timedelta:
     return timedelta(**{_UNITS[match[2] or "s"]: float(match[1])})
 
 
-def _duration(value: Any) -> timedelta:
-    return parse_duration(str(value))
+def _duration(setting: str, value: Any) -> timedelta:
+    try:
+        return parse_duration(str(value))
+    except ProjectError as error:
+        raise ProjectError(f"{setting}: {error.message}", hint=error.hint) from None
 
 
 def bare_project(path: Path, sources: Mapping[str, str | Mapping[str, Any]], name: str) -> Project:
