@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+from concurrent.futures import ThreadPoolExecutor
 
 from mariadb_world import ME, account, bag, rows, run
 from mariadb_writer import write
@@ -71,3 +72,24 @@ def test_positions_are_sets_of_transactions_under_writers(mariadb_server: server
     for table, columns in tables.items():
         assert seen[-1][table] == Bag.of(rows(con, f"SELECT {', '.join(columns)} FROM {table}"))
     assert sum(t.rows["journal"] for t in told) == len(rows(con, "SELECT * FROM journal"))
+
+
+def test_those_who_fix_positions_at_once_take_nobody_elses_witnesses(
+    mariadb_server: servers.MariadbServer,
+) -> None:
+    """A table whose rows all leave is short of witnesses: everyone who comes by copies new ones."""
+    server = mariadb_server
+    server.database("w")
+    con = server.connect("w")
+    run(con, "CREATE TABLE t (id INT PRIMARY KEY, n INT)", "CREATE TABLE u (id INT PRIMARY KEY, n INT)")
+    source = MariadbSource("s", account(server, "w"))
+    consumers = [f"consumer {i}" for i in range(4)]
+    begun = {consumer: source.attach(consumer, ["t", "u"]) for consumer in consumers}
+    with ThreadPoolExecutor(len(consumers)) as pool:
+        for i in range(12):
+            run(con, "DELETE FROM t", "DELETE FROM u")
+            run(con, f"INSERT INTO t VALUES ({i}, 1)", f"INSERT INTO u VALUES ({i}, 1)")
+            found = list(pool.map(lambda consumer: source.position(consumer, ["t", "u"]), consumers))
+    for consumer, position in zip(consumers, found, strict=True):
+        change = bag(source.changes("t", ["id", "n"], begun[consumer], position))
+        assert change == Bag.of(rows(con, "SELECT * FROM t"))

@@ -16,6 +16,7 @@ column that was dropped and added again shows too, unless its values were the de
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -78,10 +79,12 @@ def appoint(writer: Connection, capture: Captured) -> None:
         for part in short:
             among = f" PARTITION ({quoted(part)})" if part else ""
             for order in orders:
+                # Others may appoint at the same time: a number that anybody had is not had again.
+                start = WITNESSES + secrets.randbits(61)
                 writer.run(
-                    f"INSERT INTO {name} (seq, {into}) SELECT (SELECT greatest(max(seq), {WITNESSES})"
-                    f" FROM {name}) + row_number() OVER (), k.* FROM (SELECT {picked}"
-                    f" FROM {quoted(capture.table.name)}{among} AS r {order} LIMIT {_KEPT}) AS k"
+                    f"INSERT INTO {name} (seq, {into}) SELECT {start} + row_number() OVER (), k.* FROM"
+                    f" (SELECT {picked} FROM {quoted(capture.table.name)}{among} AS r {order}"
+                    f" LIMIT {_KEPT}) AS k"
                 )
     finally:
         writer.run("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
