@@ -14,6 +14,7 @@ from sqlite_world import ME, World, database
 from stillframe.algebra.bag import Bag
 from stillframe.errors import CaptureGap
 from stillframe.sources import SqliteSource
+from stillframe.sources.sqlite import log
 
 KEYED = "CREATE TABLE t (id INTEGER PRIMARY KEY, code TEXT UNIQUE, n INTEGER)"
 FILL = "INSERT INTO t VALUES (1, 'a', 10), (2, 'b', 20), (3, 'c', 30)"
@@ -48,6 +49,37 @@ def test_last_detach_leaves_no_trace(tmp_path: Path, key: str) -> None:
     source.detach("two")
     assert source.log_status().rows == 0
     assert pickle.loads(pickle.dumps(source)) == source
+
+
+@pytest.mark.parametrize(("many", "few"), [(0, 100), (0, 3), (3, 100), (5_000, 100)])
+def test_what_is_left_of_a_trimmed_log_is_as_it_was(
+    tmp_path: Path, many: int, few: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log, "MANY_GO", many)
+    monkeypatch.setattr(log, "FEW_LEFT", few)
+    world = World(tmp_path / "s.db", "t", "CREATE TABLE t (id INTEGER PRIMARY KEY, x)")
+    seen = [world.source.attach("slow", ["t"])]
+    values = (
+        "1",
+        "1.5",
+        "9e999",
+        "'text'",
+        "x'00ff'",
+        "NULL",
+        "CAST(x'ff41' AS TEXT)",
+        "-9223372036854775808",
+    )
+    every = "SELECT *, hex(v1), typeof(v1) FROM _stillframe_log ORDER BY seq"
+    world.con.text_factory = bytes
+    for number, value in enumerate(2 * values):
+        world.run(f"INSERT INTO t VALUES ({number}, {value})")
+        seen.append(world.source.position(ME, ["t"]))
+        before = world.con.execute(every).fetchall()
+        world.source.acknowledge("slow", seen[max(0, number - 3)])
+        world.source.acknowledge(ME, seen[-1])
+        assert world.con.execute(every).fetchall() == [
+            row for row in before if row[0] >= seen[max(0, number - 3)].sequence
+        ]
 
 
 def test_two_consumers_at_different_speeds(tmp_path: Path) -> None:

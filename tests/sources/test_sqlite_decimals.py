@@ -63,14 +63,17 @@ def test_differential_at_once_and_one_by_one(type_: t.Type) -> None:
         assert found == expected if isinstance(expected, str) else found.equals(expected), values
 
 
-def test_plain_prices_need_no_second_look() -> None:
+@pytest.mark.parametrize("off", [0.0, math.inf, -math.inf], ids=["exact", "a bit more", "a bit less"])
+def test_plain_prices_need_no_second_look(off: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(types, "_decimal")
     values = [n / 100 for n in range(-100_000, 1_000_000, 37)]
+    values = [math.nextafter(value, off) if off else value for value in values]
     found = types._short_decimals([*values, None], t.decimal(15, 2))
     assert found is not None
     assert found.to_pylist() == [*(Decimal(f"{value:.2f}") for value in values), None]
 
 
-@pytest.mark.parametrize("value", [0.001, 1e14, math.inf, math.nan, 0.1 + 0.2], ids=str)
+@pytest.mark.parametrize("value", [0.001, 1e14, math.inf, math.nan, 0.3 + 2e-16], ids=str)
 def test_only_numbers_that_are_not_plain_go_the_slow_way(
     value: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:

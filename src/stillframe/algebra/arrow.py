@@ -48,6 +48,12 @@ def keys_as(values: pa.Array, type_: Type) -> pa.Array:
     return values.cast(wanted)
 
 
+def one_array(column: pa.ChunkedArray) -> pa.Array:
+    """A column in one piece."""
+    found = column.combine_chunks()
+    return found if isinstance(found, pa.Array) else pa.concat_arrays(found.chunks)
+
+
 def internal_name(position: int) -> str:
     return f"c{position}"
 

@@ -37,6 +37,9 @@ from stillframe.sources.sqlite.catalog import (
     table_names,
 )
 
+MANY_GO, FEW_LEFT = 5_000, 100  # rows of the log
+LEFT = "_stillframe_left"
+
 
 @dataclass(frozen=True, slots=True)
 class Captured:
@@ -107,6 +110,27 @@ def write_marker(con: sqlite3.Connection) -> None:
         f" (SELECT coalesce(max(since), 0) FROM {RELATIONS}),"
         f" (SELECT coalesce(max(position), 0) FROM {CONSUMERS})), {MARK}"
     )
+
+
+def trim(con: sqlite3.Connection) -> None:
+    """Forget what every consumer has passed. Of a table that is emptied SQLite frees whole pages, and does
+    not look at rows; so where many go and few are left, these are set aside meanwhile."""
+    (oldest,) = con.execute(f"SELECT min(position) FROM {CONSUMERS}").fetchone()
+    if oldest is None:
+        return
+
+    def at_most(limit: int, where: str) -> bool:
+        some = f"SELECT 1 FROM {LOG} WHERE seq {where} ? LIMIT {limit + 1}"
+        (found,) = con.execute(f"SELECT count(*) FROM ({some})", (oldest,)).fetchone()
+        return bool(found <= limit)
+
+    if at_most(MANY_GO, "<") or not at_most(FEW_LEFT, ">="):
+        con.execute(f"DELETE FROM {LOG} WHERE seq < ?", (oldest,))
+        return
+    con.execute(f"CREATE TEMP TABLE {LEFT} AS SELECT * FROM {LOG} WHERE seq >= ?", (oldest,))
+    con.execute(f"DELETE FROM {LOG}")
+    con.execute(f"INSERT INTO {LOG} SELECT * FROM temp.{LEFT}")
+    con.execute(f"DROP TABLE temp.{LEFT}")
 
 
 def require_anchor(

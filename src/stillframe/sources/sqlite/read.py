@@ -22,7 +22,7 @@ from stillframe.sources.base import Keys
 from stillframe.sources.sqlite.catalog import Table, quoted
 from stillframe.sources.sqlite.types import BadValue, Reading, Undecodable, decoded, shortened
 
-BATCH_ROWS = 65_536
+BATCH_ROWS = 8_192  # more at once do not stay in the cache, and keep the garbage collector busy
 BUSY_SECONDS = 30.0
 
 

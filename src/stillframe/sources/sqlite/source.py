@@ -320,7 +320,7 @@ class SqliteSource:
                     f" AND (SELECT count(*) FROM {LOG}) > ?",
                     (consumer, newest - self.capture_limit, self.capture_limit),
                 )
-            con.execute(f"DELETE FROM {LOG} WHERE seq < (SELECT min(position) FROM {CONSUMERS})")
+            log.trim(con)
             con.execute(f"DELETE FROM {GLOBAL}")
             for (number,) in con.execute(f"SELECT id FROM {RELATIONS}").fetchall():
                 con.execute(f"DELETE FROM {stash_name(number)}")
