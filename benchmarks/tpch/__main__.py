@@ -7,7 +7,8 @@
     python -m benchmarks.tpch report                    # tables and plots from what was kept
 
 Small by default, to try it; `--scale 1 --frames 52` is the benchmark: two frames warm up, fifty count. Every
-measurement runs in a process of its own. What is made and kept: see `data.py` and `benchmarks/results/tpch`.
+measurement runs in a process of its own, and is kept when it ends: what was broken off goes on with
+`--resume`. What is made and kept: see `data.py` and `benchmarks/results/tpch`.
 """
 
 from __future__ import annotations
@@ -58,6 +59,9 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--repeat", type=int, default=3, help="paper and sweep: rounds, in turn")
     made.add_argument("--turns", type=int, default=5, help="frames of peers that recompute")
     made.add_argument("--seed", type=int, default=1)
+    made.add_argument(
+        "--resume", action="store_true", help="measure only what the kept results lack, or what failed"
+    )
     made.add_argument("--results", type=Path, default=RESULTS, help="where results are kept")
     return made
 
@@ -77,6 +81,7 @@ def main() -> None:
         turns=asked.turns,
         seed=asked.seed,
         results=asked.results,
+        resume=asked.resume,
     )
     for name, experiment in EXPERIMENTS.items():
         if asked.experiment in (name, "all"):

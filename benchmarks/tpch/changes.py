@@ -20,9 +20,7 @@ import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import duckdb
-
-from benchmarks.tpch.data import COLUMNS, KEYS, TABLES, made, scale_folder, tables
+from benchmarks.tpch.data import COLUMNS, KEYS, TABLES, duck, made, scale_folder, tables
 from benchmarks.tpch.views import JOIN, checksum
 
 SIGN = "sign"
@@ -73,7 +71,7 @@ def _make(workload: Workload, folder: Path) -> None:
 
 def _state(workload: Workload, number: int, folder: Path) -> None:
     """The tables before the first frame, with the net effect of the frames up to this one."""
-    con = duckdb.connect()
+    con = duck()
     for table in TABLES:
         before = workload.state(0) / f"{table}.parquet"
         found = [workload.frame(n).get(table) for n in range(1, number + 1)]
@@ -99,7 +97,7 @@ class _Maker:
 
     def __init__(self, workload: Workload) -> None:
         self.workload = workload
-        self.con = duckdb.connect()
+        self.con = duck()
         for table in TABLES:
             names = ", ".join(COLUMNS[table])
             path = tables(workload.scale) / f"{table}.parquet"

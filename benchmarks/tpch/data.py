@@ -12,6 +12,9 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+
+import duckdb
 
 KEYS = {
     "customer": ("c_custkey",),
@@ -42,6 +45,13 @@ COLUMNS = {
     for table, declared in DECLARED.items()
 }
 INDEXES = {"orders": ("o_custkey",), "lineitem": ("l_suppkey",), "customer": (), "supplier": ("s_nationkey",)}
+
+
+def duck(path: str = ":memory:") -> Any:
+    """A connection of DuckDB that draws no bars."""
+    con = duckdb.connect(path)
+    con.execute("SET enable_progress_bar = false")
+    return con
 
 
 def ddl(table: str) -> str:

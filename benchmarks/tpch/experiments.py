@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,81 +32,131 @@ class Options:
     turns: int = 5
     seed: int = 1
     results: Path = RESULTS
+    resume: bool = False
     say: Callable[[str], None] = print
+
+
+class Kept:
+    """The measurements of one experiment, in a file after each of them. What is there already is not measured
+    again by an experiment that is resumed, unless it failed."""
+
+    def __init__(self, options: Options, name: str) -> None:
+        self.say, self.name, self.scale = options.say, name, options.scale
+        self.path = options.results / f"{name}-scale-{options.scale:g}.json"
+        self.found: list[dict[str, Any]] = []
+        if options.resume and self.path.exists():
+            before = json.loads(self.path.read_text(encoding="utf-8"))["measurements"]
+            self.found = [one for one in before if "failed" not in one]
+
+    def add(self, asked: dict[str, Any], measure: Callable[[], dict[str, Any]]) -> None:
+        asked = json.loads(json.dumps(asked))
+        if any(one["asked"] == asked for one in self.found):
+            return
+        self.found.append({**measure(), **asked, "asked": asked})
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        document = {"experiment": self.name.split("-")[0], "scale": self.scale, "measurements": self.found}
+        self.path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+
+    def end(self) -> Path:
+        self.say(f"kept in {self.path}")
+        return self.path
 
 
 def paper(options: Options) -> Path:
     """Figures 4 and 5 of the paper: recomputation, n terms and the tree, by the size of the changes and by
     the size of the relations."""
-    found = []
+    kept = Kept(options, "paper")
     for engine in options.engines:
         for percent in options.percents or (2, 4, 6, 8, 10):
-            found.append(_strategies(options, engine, options.scale, percent, "figure 4"))
+            _strategies(options, kept, engine, options.scale, percent, "figure 4")
         for size in options.sizes or (50, 100, 150, 200):
-            found.append(_strategies(options, engine, options.scale * size / 100, 10, "figure 5"))
-    return _keep(options, "paper", found)
+            _strategies(options, kept, engine, options.scale * size / 100, 10, "figure 5")
+    return kept.end()
 
 
-def _strategies(options: Options, engine: str, scale: float, percent: float, figure: str) -> dict[str, Any]:
+def _strategies(options: Options, kept: Kept, engine: str, scale: float, percent: float, figure: str) -> None:
     workload = Workload(scale, percent, 1, seed=options.seed)
-    found = measured(STRATEGIES, workload, engine=engine, repeat=options.repeat)
-    medians = {name: one["median"] for name, one in found.get("strategies", {}).items()}
-    options.say(f"{figure}, {engine}, scale {scale:g}, {percent:g} %: {medians or found.get('failed')}")
-    return {**found, "figure": figure, "engine": engine}
+
+    def measure() -> dict[str, Any]:
+        found = measured(STRATEGIES, workload, engine=engine, repeat=options.repeat)
+        medians = {name: one["median"] for name, one in found.get("strategies", {}).items()}
+        options.say(f"{figure}, {engine}, scale {scale:g}, {percent:g} %: {medians or found.get('failed')}")
+        return found
+
+    kept.add({"figure": figure, "engine": engine, "of": asdict(workload), "repeat": options.repeat}, measure)
 
 
 def sweep(options: Options) -> Path:
     """Refresh time by the size of the changes: incremental, recomputation, and what `auto` chooses. Rounds
     follow each other, so that an hour of noise is in all of them."""
-    found = []
+    kept = Kept(options, f"sweep-{'-'.join(options.views)}")
     for turn in range(options.repeat):
         for engine in options.engines:
             for percent in options.percents or (0.01, 0.1, 1, 2, 5, 10, 20, 50):
                 for policy in ("incremental", "full", "auto"):
                     workload = Workload(options.scale, percent, options.frames, seed=options.seed)
-                    found.append({**_ours(options, workload, engine, policy=policy), "round": turn})
-    return _keep(options, f"sweep-{'-'.join(options.views)}", found)
+                    _ours(options, kept, workload, engine, {"round": turn}, policy=policy)
+    return kept.end()
 
 
 def peers(options: Options) -> Path:
     """Side by side with what people would use instead."""
-    found = []
+    kept = Kept(options, f"peers-{'-'.join(options.views)}")
     for spread in options.spreads:
         for percent in options.percents or (0.1, 1, 2, 10):
             workload = Workload(options.scale, percent, options.frames, spread, options.seed)
             for engine in options.engines:
-                found.append(_ours(options, workload, engine))
+                _ours(options, kept, workload, engine)
             for peer in options.peers:
-                turns = options.turns if peer in RECOMPUTING else options.frames
-                one = measured(peer, workload, views=options.views, turns=turns)
-                _say(options, peer, workload, one)
-                found.append({**one, "peer": peer})
-    return _keep(options, f"peers-{'-'.join(options.views)}", found)
+                _peer(options, kept, workload, peer)
+    return kept.end()
 
 
 def growth(options: Options) -> Path:
     """How cost grows: view sizes at a fixed change, and numbers of views over the same relations. The change
     is as many rows as `percent` of the smallest size has."""
     percent = (options.percents or (1,))[0]
-    found = []
+    kept = Kept(options, "growth")
     for engine in options.engines:
         for size in options.sizes or (1, 2, 4, 8):
             workload = Workload(options.scale * size, percent / size, options.frames, seed=options.seed)
-            found.append({**_ours(options, workload, engine), "size": size})
+            _ours(options, kept, workload, engine, {"size": size})
         workload = Workload(options.scale, percent, options.frames, seed=options.seed)
         for views in (1, 2, 4, 8, 16):
-            found.append({**_ours(options, workload, engine, more=views - 1), "count": views})
-    return _keep(options, "growth", found)
+            _ours(options, kept, workload, engine, {"count": views}, more=views - 1)
+    return kept.end()
 
 
 EXPERIMENTS = {"paper": paper, "sweep": sweep, "peers": peers, "growth": growth}
 
 
-def _ours(options: Options, workload: Workload, engine: str, **setting: Any) -> dict[str, Any]:
+def _ours(
+    options: Options,
+    kept: Kept,
+    workload: Workload,
+    engine: str,
+    place: dict[str, Any] | None = None,
+    **setting: Any,
+) -> None:
     wanted = {"engine": engine, "views": options.views, **setting}
-    found = measured(OURS, workload, setting=wanted)
-    _say(options, f"stillframe on {engine} {setting or ''}", workload, found)
-    return {**found, "engine": engine}
+
+    def measure() -> dict[str, Any]:
+        found = measured(OURS, workload, setting=wanted)
+        _say(options, f"stillframe on {engine} {setting or ''}", workload, found)
+        return found
+
+    kept.add({"engine": engine, "of": asdict(workload), "wanted": wanted, **(place or {})}, measure)
+
+
+def _peer(options: Options, kept: Kept, workload: Workload, peer: str) -> None:
+    turns = options.turns if peer in RECOMPUTING else options.frames
+
+    def measure() -> dict[str, Any]:
+        found = measured(peer, workload, views=options.views, turns=turns)
+        _say(options, peer, workload, found)
+        return found
+
+    kept.add({"peer": peer, "of": asdict(workload), "turns": turns}, measure)
 
 
 def _say(options: Options, who: str, workload: Workload, found: dict[str, Any]) -> None:
@@ -121,12 +171,3 @@ def _say(options: Options, who: str, workload: Workload, found: dict[str, Any]) 
         f" load {work['load']['median']:.2f} s, refresh {spent['median']:.3f} s (95 %: {spent['p95']:.3f}),"
         f" {found['peak_memory_bytes'] >> 20} MiB, {'exact' if exact else 'NOT EXACT'}"
     )
-
-
-def _keep(options: Options, name: str, found: Sequence[dict[str, Any]]) -> Path:
-    options.results.mkdir(parents=True, exist_ok=True)
-    path = options.results / f"{name}-scale-{options.scale:g}.json"
-    document = {"experiment": name.split("-")[0], "scale": options.scale, "measurements": list(found)}
-    path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-    options.say(f"kept in {path}")
-    return path

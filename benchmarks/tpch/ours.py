@@ -11,10 +11,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import duckdb
-
 from benchmarks.tpch import sources
 from benchmarks.tpch.changes import Workload
+from benchmarks.tpch.data import duck
 from benchmarks.tpch.measure import Meter, machine, summary, versions
 from benchmarks.tpch.phases import Phases
 from benchmarks.tpch.views import aggregate, checksum, join
@@ -148,7 +147,7 @@ def check(warehouse: Warehouse, workload: Workload, setting: Setting) -> dict[st
     """The plain tables against DuckDB's own computation over the tables of the last frame."""
     warehouse.settle_due(everything=True)
     frame = warehouse.frame()
-    con = duckdb.connect()
+    con = duck()
     expected = expect(con, workload, setting.views)
     found = {}
     for name in setting.views:

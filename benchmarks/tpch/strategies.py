@@ -20,10 +20,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import duckdb
-
 from benchmarks.tpch.changes import SIGN, Workload
-from benchmarks.tpch.data import TABLES
+from benchmarks.tpch.data import TABLES, duck
 from benchmarks.tpch.measure import machine, versions
 from benchmarks.tpch.views import JOINED, NEEDED, OWNED, checksum, join
 from stillframe.algebra import Moment
@@ -61,7 +59,7 @@ class Trial:
         self.changes = workload.frame(number)
         self.scans: Counter[str] = Counter()
         self.queries: list[Any] = []
-        con = duckdb.connect()
+        con = duck()
         inputs, sizes = [], []
         for place, table in enumerate(TABLES):
             (rows,) = con.execute(f"SELECT count(*) FROM '{self.before}/{table}.parquet'").fetchall()[0]
@@ -125,7 +123,7 @@ class Trial:
 
     def exact(self, strategy: str) -> bool:
         """The view before and the change together against the view after, all by DuckDB."""
-        con = duckdb.connect()
+        con = duck()
         after = join({table: f"'{self.after}/{table}.parquet'" for table in TABLES})
         shown = f"read_parquet('{self.folder}/view/*.parquet')"
         if strategy != "recompute":

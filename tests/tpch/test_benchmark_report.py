@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -12,6 +13,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+from benchmarks.tpch.experiments import Kept, Options
 from benchmarks.tpch.phases import Phases, functions
 from benchmarks.tpch.report import report
 
@@ -87,3 +89,24 @@ def test_a_phase_has_its_own_time_and_not_that_of_those_within(monkeypatch: pyte
     monkeypatch.undo()
     assert phases.take() == {"outer": 3.0, "inner": 10.0}
     assert phases.take() == {}
+
+
+def test_what_was_broken_off_goes_on_where_it_was(tmp_path: Path) -> None:
+    options = Options(results=tmp_path, say=lambda _: None)
+    taken = list[str]()
+
+    def measure(kept: Kept, name: str, **found: Any) -> None:
+        kept.add({"name": name}, lambda: taken.append(name) or found)
+
+    first = Kept(options, "peers")
+    measure(first, "a", seconds=1)
+    measure(first, "b", failed="no such sink")
+    again = Kept(replace(options, resume=True), "peers")
+    for name in "abc":
+        measure(again, name, seconds=2)
+    assert taken == ["a", "b", "b", "c"]
+    found = json.loads(again.end().read_text(encoding="utf-8"))["measurements"]
+    assert [(one["name"], one["seconds"]) for one in found] == [("a", 1), ("b", 2), ("c", 2)]
+    anew = Kept(options, "peers")
+    measure(anew, "a", seconds=3)
+    assert taken[-1] == "a" and len(anew.found) == 1

@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import duckdb
-
 from benchmarks.tpch.changes import Workload
+from benchmarks.tpch.data import duck
 from benchmarks.tpch.measure import Meter, machine, versions
 from benchmarks.tpch.views import aggregate, checksum, join
 
@@ -66,7 +65,7 @@ class Task:
     def exactness(self, relations: Mapping[str, str], con: Any = None) -> dict[str, Any]:
         """What a peer shows, as relations that DuckDB reads, against DuckDB's own computation over the
         tables after the last frame that was taken."""
-        con = con or duckdb.connect()
+        con = con or duck()
         folder = self.workload.state(self.turns)
         joined = join({table: f"'{folder}/{table}.parquet'" for table in TABLE_NAMES})
         wanted = {"joined": f"({joined})", "revenue": f"({aggregate(f'({joined})')})"}

@@ -12,10 +12,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import duckdb
-
 from benchmarks.tpch.changes import SIGN
-from benchmarks.tpch.data import KEYS
+from benchmarks.tpch.data import KEYS, duck
 from benchmarks.tpch.peers.base import TABLE_NAMES, Task
 from benchmarks.tpch.views import JOIN, JOINED, NEEDED, aggregate
 
@@ -137,7 +135,7 @@ class Tree:
 
 
 def run(task: Task) -> dict[str, Any]:
-    con = duckdb.connect(str(task.folder / "by-hand.duckdb"))
+    con = duck(str(task.folder / "by-hand.duckdb"))
     con.execute(f"SET threads = {task.cores}")
     con.execute("SET preserve_insertion_order = false")
     tree = Tree(con, task)

@@ -5,14 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import duckdb
-
+from benchmarks.tpch.data import duck
 from benchmarks.tpch.peers.base import TABLE_NAMES, Task
 from benchmarks.tpch.views import aggregate, join
 
 
 def run(task: Task) -> dict[str, Any]:
-    con = duckdb.connect()
+    con = duck()
     con.execute(f"SET threads = {task.cores}")
     con.execute("SET preserve_insertion_order = false")
     shown = {view: task.folder / f"{view}.parquet" for view in ("joined", "revenue")}
