@@ -46,8 +46,9 @@ class Campaign:
         self.changes = Changes(self.sources, self.oracle, Random(self.seed), self.scale)
         for view, path in TEXTS.items():
             text = path.read_text(encoding="utf-8").replace(FRACTION, f"{float(FRACTION) / self.scale:.4g}")
-            self.texts[view] = text
-            self.selects[view] = re.split(r"CREATE MATERIALIZED VIEW \w+ AS\n", text)[1].rstrip().rstrip(";")
+            named, select = re.split(r"(?<=\w) AS\n", text, maxsplit=1)
+            self.texts[view] = f"{named} WITH (refresh_policy = 'incremental') AS\n{select}"  # at any cost
+            self.selects[view] = select.rstrip().rstrip(";")
 
     def refused(self) -> dict[str, str]:
         """The views that are not accepted, and the code of the first reason."""
