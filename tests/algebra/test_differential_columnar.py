@@ -35,11 +35,12 @@ from stillframe.algebra import (
     evaluate,
 )
 from stillframe.algebra.arrow import arrow_type
+from stillframe.algebra.evaluate import evaluate_scalar
+from stillframe.algebra.netting import netted
 from stillframe.algebra.plan import walk
 from stillframe.algebra.types import BIGINT, BOOLEAN, DATE, DOUBLE, INT, MAX_PRECISION, STRING, Type, decimal
-from stillframe.engine import netted
 from stillframe.runtime import columnar
-from stillframe.runtime.columnar import FAILURES, Columns, TooMany, columns_in, is_columnar, net_rows
+from stillframe.runtime.columnar import FAILURES, Columns, TooMany, columns_in, is_columnar, met, net_rows
 from stillframe.runtime.holding import arrow_of, bag_of
 
 SEED = int(os.environ.get("STILLFRAME_SEED", random.randrange(2**32)))
@@ -123,6 +124,8 @@ class World:
                 return call("not", self.condition(schema, depth - 1))
         here = self.column(schema)
         others = [i for i, c in enumerate(schema) if c.type == here.type]
+        if here.type == BOOLEAN and self.random.random() < 0.5:
+            return here
         if here.type == BOOLEAN or self.random.random() < 0.2:
             return call(self.random.choice(["isnull", "isnotnull"]), here)
         there = Ref(self.random.choice(others), here.type)
@@ -186,6 +189,29 @@ def test_differential_in_columns_and_row_by_row() -> None:
     assert some > 100
     assert min(joined, calculated) > 5
     assert failed < 100
+
+
+def test_conditions_on_columns_and_row_by_row() -> None:
+    print(f"STILLFRAME_SEED={SEED}")
+    judged = 0
+    for number in range(400):
+        world = World(SEED + number)
+        scan = world.scan()
+        rows = list(world.contents[scan.relation])
+        conditions = [world.condition(scan.schema, 2) for _ in range(world.random.randrange(1, 3))]
+        found = met(arrow_of(world.contents[scan.relation], scan.schema), conditions)
+        assert found is not None, conditions
+        expected = [all(evaluate_scalar(c, row) is True for c in conditions) for row in rows]
+        assert found.to_pylist() == expected, (SEED + number, conditions)
+        judged += any(expected) and not all(expected)
+    assert judged > 50
+
+
+def test_floats_and_what_fails_are_not_judged_in_columns() -> None:
+    floats = pa.table({"c0": [0.0], "c1": [2**63 - 1]})
+    assert met(floats, [call("=", Ref(0, DOUBLE), Literal(0.0, DOUBLE))]) is None
+    beyond = call(">", call("+", Ref(1, BIGINT), Literal(1, BIGINT)), Literal(0, BIGINT))
+    assert met(floats, [beyond]) is None
 
 
 NUMBERS = Scan("r", Schema((Column("k", BIGINT), Column("v", BIGINT))))

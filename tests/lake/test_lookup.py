@@ -18,7 +18,8 @@ from stillframe.algebra.arrow import COUNT, named_schema
 from stillframe.algebra.types import BIGINT, DATE, STRING, decimal
 from stillframe.lake import lookup
 from stillframe.lake.frame import ChangeFile, DataFile, ViewState
-from stillframe.lake.lookup import groups, look_up, whole
+from stillframe.lake.lookup import Effort, groups, look_up, whole
+from stillframe.lake.warm import Warm
 
 SCHEMA = Schema(
     (Column("id", BIGINT), Column("town", STRING), Column("day", DATE), Column("paid", decimal(9, 2)))
@@ -78,8 +79,7 @@ def _net(rows: Counter[tuple[Any, ...]]) -> dict[tuple[Any, ...], int]:
 def test_all_rows_and_no_others(column: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for seed in range(15):
         random = Random(seed)
-        monkeypatch.setattr(lookup, "AT_ONCE", random.choice([1, 16, 1000]))
-        monkeypatch.setattr(lookup, "SMALL_FILE", random.choice([0, 30, 1000]))
+        monkeypatch.setattr(lookup, "WARM", Warm(random.choice([0, 300, 2_000, 1 << 20])))
         root = tmp_path / str(seed)
         root.mkdir()
         state, content = view(root, random)
@@ -87,13 +87,14 @@ def test_all_rows_and_no_others(column: int, tmp_path: Path, monkeypatch: pytest
         wanted = random.sample(values, min(len(values), random.choice([0, 1, 3, 30])))
         array = pa.array(wanted, named_schema(SCHEMA).field(column).type)
         positions = sorted(random.sample(range(len(SCHEMA)), random.randrange(len(SCHEMA) + 1)))
-        found = look_up(root, state, positions, column, array)
-        assert found is not None
         expected: Counter[tuple[Any, ...]] = Counter()
         for one, count in content.items():
             if one[column] in wanted:
                 expected[tuple(one[i] for i in positions)] += count
-        assert _net(rows_of(found)) == _net(expected), f"seed {seed}"
+        for _ in range(2):  # what was read is held, or a part of it
+            found = look_up(root, state, positions, column, array)
+            assert found is not None
+            assert _net(rows_of(found)) == _net(expected), f"seed {seed}"
 
 
 def test_a_small_view_as_a_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,12 +116,14 @@ def test_only_row_groups_that_may_have_a_value_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = [(number, "a", DAY, Decimal(1)) for number in range(1000)]
+    monkeypatch.setattr(lookup, "WARM", Warm(1 << 20))
     written(tmp_path / "base", rows, None, 10)
     state = ViewState("v", SCHEMA, "", "strong", "", "current", (DataFile("base", 1000, 0),), (), 0, 0, 0, {})
     assert len(groups(tmp_path / "base")) == 100
     monkeypatch.setattr(lookup, "MOST_READ", 20)
     found = look_up(tmp_path, state, [0], 0, pa.array([5, 7, 995]))
     assert found is not None and sorted(found.column(0).to_pylist()) == [5, 7, 995]
+    monkeypatch.setattr(lookup, "WARM", Warm(0))
     assert look_up(tmp_path, state, [0], 0, pa.array([5, 500, 995])) is None, "three row groups"
     assert look_up(tmp_path, state, [0], 3, pa.array([Decimal(1)], pa.decimal128(9, 2))) is None
 
@@ -130,3 +133,23 @@ def test_many_rows_are_left_to_the_engine(tmp_path: Path, monkeypatch: pytest.Mo
     state = ViewState("v", SCHEMA, "", "strong", "", "current", (DataFile("base", 30, 0),), (), 0, 0, 0, {})
     monkeypatch.setattr(lookup, "MOST_FOUND", 29)
     assert look_up(tmp_path, state, [0], 0, pa.array([1])) is None
+
+
+def test_what_is_in_memory_is_not_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    held = Warm(1 << 20)
+    monkeypatch.setattr(lookup, "WARM", held)
+    written(tmp_path / "base", [(number, "a", DAY, Decimal(1)) for number in range(100)], None, 10)
+    state = ViewState("v", SCHEMA, "", "strong", "", "current", (DataFile("base", 100, 0),), (), 0, 0, 0, {})
+    everywhere, effort = pa.array(range(0, 100, 10)), Effort(read=30, found=100, whole=0, lasting=True)
+
+    def found() -> int | None:
+        rows = look_up(tmp_path, state, [0, 1], 0, everywhere, effort)
+        return None if rows is None else rows.num_rows
+
+    assert [found() for _ in range(6)] == [None] * 6, "a process of one session reads nothing ahead"
+    assert held.held == 0
+    held.lasting = True
+    assert [found() for _ in range(4)] == [None, None, None, 10], "three row groups a session"
+    held.room = held.held
+    assert look_up(tmp_path, state, [0, 2], 0, everywhere, effort) is None
+    assert look_up(tmp_path, state, [0, 2], 0, everywhere, effort) is None, "there is no room for more"

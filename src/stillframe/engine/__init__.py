@@ -1,6 +1,6 @@
 """Plans on PySpark: Apache Spark, Spark Connect or Sail."""
 
-from stillframe.engine.files import engine_errors, read_files, view_struct, write_query
+from stillframe.engine.files import engine_errors, read_files, view_struct, write_query, write_rows
 from stillframe.engine.plan_sql import (
     canonical_sql,
     consolidated_sql,
@@ -22,14 +22,12 @@ from stillframe.engine.session import (
 )
 from stillframe.engine.stage import (
     TASK_ROWS,
-    Held,
     Read,
     Staged,
     column_batches,
     columns_of,
     counts_one,
     followed_by,
-    netted,
     stage,
     staged_query,
     staged_table,
@@ -44,7 +42,6 @@ __all__ = [
     "Engine",
     "EngineError",
     "EngineRefused",
-    "Held",
     "Read",
     "ScalarWriter",
     "Staged",
@@ -62,7 +59,6 @@ __all__ = [
     "is_nothing",
     "misread_by_sail",
     "named_sql",
-    "netted",
     "open_engine",
     "read_files",
     "repeated_sql",
@@ -72,4 +68,5 @@ __all__ = [
     "staged_table",
     "view_struct",
     "write_query",
+    "write_rows",
 ]

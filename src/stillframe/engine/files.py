@@ -9,8 +9,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
 from stillframe.algebra.arrow import COUNT, internal_name
 from stillframe.algebra.schema import Schema
+from stillframe.algebra.side_by_side import side_by_side
 from stillframe.algebra.types import Type
 from stillframe.engine.session import ENGINE_LOST, WORKER_PYTHON, Engine, EngineError
 from stillframe.engine.words import identifier
@@ -18,6 +23,10 @@ from stillframe.engine.words import identifier
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
+
+FILES = 2  # that many rows of the driver are written to, side by side
+FILE_ROWS = 100_000
+SAMPLE_ROWS = 2_000
 
 
 def spark_type(type_: Type) -> Any:
@@ -74,6 +83,28 @@ def write_query(engine: Engine, sql: str, folder: Path) -> None:
     Only a write that succeeded is used, so what a lost or speculative task leaves is never seen."""
     with engine_errors():
         engine.sql(sql).write.mode("error").parquet(str(folder))
+
+
+def write_rows(table: pa.Table, folder: Path) -> None:
+    """The same of rows that the driver has; no file where there are none."""
+    if not table.num_rows:
+        return
+    folder.mkdir(parents=True)
+    repeated = [name for name in table.column_names if _repeats(table.column(name))]
+    size = -(-table.num_rows // FILES) if table.num_rows > FILE_ROWS else table.num_rows
+
+    def write(begin: int) -> None:
+        path = folder / f"part-{begin // size}.parquet"
+        part = table.slice(begin, size)
+        pq.write_table(part, path, use_dictionary=repeated or False, store_decimal_as_integer=True)
+
+    side_by_side(write, range(0, table.num_rows, size))
+
+
+def _repeats(column: pa.ChunkedArray) -> bool:
+    """Whether a dictionary of the values is likely shorter than they are."""
+    some = column.slice(0, SAMPLE_ROWS)
+    return bool(2 * pc.count_distinct(some).as_py() <= len(some))
 
 
 @contextmanager

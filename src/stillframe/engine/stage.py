@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from stillframe.algebra.arrow import COUNT, internal_name, staged_schema
+from stillframe.algebra.netting import all_one, netted
 from stillframe.algebra.types import Type
 from stillframe.engine.files import engine_errors, read_files, staged_struct, write_query
 from stillframe.engine.plan_sql import canonical_sql, consolidated_sql
@@ -34,26 +35,51 @@ TASK_ROWS = 50_000  # that one task takes without delay
 Read = Callable[[], Iterator[pa.RecordBatch]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Staged:
-    """Signed rows in files. Column c<i> of the files holds the relation's column `positions[i]`.
-    `plain` means that every count is one: the rows are a state, copy by copy. They are `small` if the driver
-    may look at them."""
+    """Signed rows, in files or `held` by the driver; what it holds becomes a file in `folder` when files are
+    asked for. Column c<i> holds the relation's column `positions[i]`. `plain` means that every count is one:
+    the rows are a state, copy by copy. They are `small` if the driver may look at them."""
 
-    files: tuple[Path, ...]
+    written: tuple[Path, ...]
     positions: tuple[int, ...]
     types: tuple[Type, ...]
     rows: int
     plain: bool
     small: bool
+    held: pa.Table | None = None
+    folder: Path | None = None
+
+    @cached_property
+    def files(self) -> tuple[Path, ...]:
+        if self.held is None or self.folder is None or not self.rows:
+            return self.written
+        self.folder.mkdir(parents=True, exist_ok=True)
+        pq.write_table(self.held, self.folder / "part-0.parquet")
+        return (self.folder / "part-0.parquet",)
+
+    def in_files(self) -> Staged:
+        """The same, not held any longer."""
+        return replace(self, written=self.files, held=None, folder=None)
+
+    @property
+    def bytes(self) -> int:
+        if self.held is not None:
+            return int(self.held.nbytes)
+        return sum(path.stat().st_size for path in self.written)
 
     def table(self, positions: Sequence[int]) -> pa.Table:
         """Some columns and the counts, for the driver to look at."""
         places = [self.positions.index(i) for i in positions]
-        return columns_of(self.files, [internal_name(i) for i in places], [self.types[i] for i in places])
+        names, types = [internal_name(i) for i in places], [self.types[i] for i in places]
+        if self.held is None:
+            return columns_of(self.written, names, types)
+        return self.held.select([*names, COUNT]).rename_columns(staged_schema(types).names)
 
     def with_null(self) -> frozenset[int]:
         """The positions of columns in which NULL occurs."""
+        if self.held is not None:
+            return frozenset(p for i, p in enumerate(self.positions) if self.held.column(i).null_count)
         return frozenset(
             position
             for i, position in enumerate(self.positions)
@@ -63,6 +89,8 @@ class Staged:
     def any_true(self, position: int) -> bool:
         """Whether a column of truth values has a true one."""
         name = internal_name(self.positions.index(position))
+        if self.held is not None:
+            return bool(pc.any(self.held.column(name)).as_py())
         return any(
             pc.any(batch.column(0)).as_py() for path in self.files for batch in column_batches(path, name)
         )
@@ -133,7 +161,7 @@ def stage(
     try:
         batches, is_all = _few(found, schema, most)
         if is_all:
-            return _by_driver(netted(pa.Table.from_batches(batches, schema)), positions, types, folder)
+            return staged_table(netted(pa.Table.from_batches(batches, schema)), positions, types, folder)
         if once and not net:
             return _read_on(chain(batches, found), positions, types, folder)
     finally:
@@ -173,44 +201,10 @@ def _read_on(
     return _written(folder, positions, types)
 
 
-def _by_driver(table: pa.Table, positions: Sequence[int], types: Sequence[Type], folder: Path) -> Staged:
-    files: tuple[Path, ...] = ()
-    if table.num_rows:
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / "part-0.parquet"
-        pq.write_table(table, path)
-        files = (path,)
-    return Staged(files, tuple(positions), tuple(types), table.num_rows, _all_one(table), small=True)
-
-
 def staged_table(table: pa.Table, positions: Sequence[int], types: Sequence[Type], folder: Path) -> Staged:
-    """Net rows that the driver has."""
-    return _by_driver(table, positions, types, folder)
-
-
-@dataclass(frozen=True)
-class Held:
-    """Signed rows that the driver has, as `Staged` has them in files. They become files when these are asked
-    for."""
-
-    held: pa.Table
-    positions: tuple[int, ...]
-    types: tuple[Type, ...]
-    folder: Path
-    small: bool = True
-
-    @property
-    def rows(self) -> int:
-        return int(self.held.num_rows)
-
-    @cached_property
-    def files(self) -> tuple[Path, ...]:
-        return _by_driver(self.held, self.positions, self.types, self.folder).files
-
-    def table(self, positions: Sequence[int]) -> pa.Table:
-        names = [internal_name(self.positions.index(i)) for i in positions]
-        wanted = staged_schema([self.types[self.positions.index(i)] for i in positions])
-        return self.held.select([*names, COUNT]).rename_columns(wanted.names)
+    """Net rows that the driver has, under staged names."""
+    rows = table.num_rows
+    return Staged((), tuple(positions), tuple(types), rows, all_one(table), True, table, folder)
 
 
 def followed_by(first: Staged, rest: Staged, folder: Path) -> Staged:
@@ -235,23 +229,6 @@ def _retyped(found: pa.Schema, expected: pa.Schema) -> SourceError:
         hint="refresh again; with --full if it says the same",
         code="SCHEMA_CHANGED",
     )
-
-
-def netted(table: pa.Table) -> pa.Table:
-    """Rows that cancel are gone, so that no expression is evaluated on a row that neither state has."""
-    if _all_one(table):
-        return table
-    columns = [name for name in table.column_names if name != COUNT]
-    if not columns:
-        return table
-    grouped = table.group_by(columns).aggregate([(COUNT, "sum")])
-    counts = grouped.column(f"{COUNT}_sum")
-    netted = grouped.select(columns).append_column(table.schema.field(COUNT), counts)
-    return netted.filter(pc.not_equal(counts, 0)).cast(table.schema)
-
-
-def _all_one(table: pa.Table) -> bool:
-    return bool(table.num_rows == 0 or pc.all(pc.equal(table.column(COUNT), 1)).as_py())
 
 
 def _by_task(
@@ -286,20 +263,20 @@ def _net_by_task(
     engine: Engine, read: Read, positions: Sequence[int], types: Sequence[Type], folder: Path
 ) -> Staged:
     """What is read is compared by the engine; what is left of it may be few rows, which the driver keeps."""
-    raw, netted = folder / "raw", folder / "net"
+    raw, net = folder / "raw", folder / "net"
     signed = _by_task(engine, read, positions, types, raw)
     with engine_errors():
         name = f"sf_net_{get_ident():x}"
         read_files(engine.maintenance, signed.files, staged_struct(types)).createOrReplaceTempView(name)
     rows = canonical_sql(f"SELECT * FROM {name}", types)
-    write_query(engine, consolidated_sql(rows, len(types)), netted)
-    left = _written(netted, positions, types)
+    write_query(engine, consolidated_sql(rows, len(types)), net)
+    left = _written(net, positions, types)
     shutil.rmtree(raw)
     if not _fits_driver(left.files, left.rows):
         return left
     schema = staged_schema(types)
     table = pa.concat_tables([schema.empty_table(), *(_read_as(path, schema) for path in left.files)])
-    return _by_driver(table, positions, types, folder)
+    return staged_table(table, positions, types, folder)
 
 
 def _read_as(path: Path, schema: pa.Schema) -> pa.Table:

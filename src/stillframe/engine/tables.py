@@ -12,7 +12,7 @@ from stillframe.algebra.arrow import COUNT, internal_name
 from stillframe.algebra.schema import Schema
 from stillframe.engine.files import engine_errors, read_files, staged_struct, view_struct
 from stillframe.engine.session import Engine
-from stillframe.engine.stage import TASK_ROWS, Held, Staged
+from stillframe.engine.stage import TASK_ROWS, Staged
 from stillframe.engine.words import ONE_TASK, identifier, literal
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class Tables:
         self._names: dict[tuple[Path, ...], str] = {}
         self._count = 0
 
-    def staged(self, staged: Staged | Held, schema: Schema, *, sign: int = 1) -> str:
+    def staged(self, staged: Staged, schema: Schema, *, sign: int = 1) -> str:
         if not staged.files:
             return _nothing(schema)
         name = self._register(staged.files, staged_struct(staged.types))

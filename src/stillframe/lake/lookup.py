@@ -7,8 +7,8 @@ and how much is read for them is known before anything is.
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, reduce
 from pathlib import Path
@@ -18,25 +18,29 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from stillframe.algebra import Column, Schema, Type
 from stillframe.algebra.arrow import COUNT, arrow_type, staged_schema
+from stillframe.algebra.side_by_side import side_by_side
 from stillframe.lake.frame import ViewState
+from stillframe.lake.warm import WARM, is_ordered, numbers
 
 MOST_READ = 500_000  # rows in the row groups that are read
 MOST_FOUND = 50_000  # rows
 MOST_LEAVING = 2_000_000  # rows of changes in which those that leave are looked for
 MOST_WHOLE = 2_000  # rows of a view that is read whole
-AT_ONCE = 1_000_000  # rows whose column is held in memory while they are looked through
-SMALL_FILE = 10_000  # rows of a file that is kept in memory
+TEXT_BYTES = 24  # of a value that is a text, in the mean
 ORDERED = (pa.types.is_integer, pa.types.is_date, pa.types.is_string)  # footers order them as Python does
 
 
 @dataclass(frozen=True)
 class Effort:
-    """How many rows may be looked through, found by their values, and read where all are."""
+    """How many rows may be read to look for values, found by them, and read where all are. What is read may
+    be `lasting`: worth more than one session."""
 
     read: int
     found: int
     whole: int
+    lasting: bool = False
 
     @classmethod
     def usual(cls) -> Effort:
@@ -64,20 +68,59 @@ def look_up(
     effort = effort or Effort.usual()
     name = view.schema[column].name
     parts = [*((root / f.path, False) for f in view.base), *((root / f.path, True) for f in view.changes)]
-    looked_for = sorted(values.to_pylist())
-    found = [(path, signed, _may_have(path, name, looked_for)) for path, signed in parts]
-    if sum(groups(path)[i].rows for path, _, chosen in found for i in chosen) > effort.read:
+    values = _in_order(values)
+    found = [(path, signed, _may_have(path, name, values)) for path, signed in parts]
+    looked_at = [(path, signed, i, some) for path, signed, chosen in found for i, some in chosen.items()]
+    if not _may_be_read([(path, i) for path, _, i, _ in looked_at], view.schema, positions, column, effort):
+        return None
+    rows = side_by_side(lambda one: _having(one[0], one[2], name, values[one[3]]), looked_at)
+    if sum(map(len, rows)) > effort.found:
         return None
     wanted = staged_schema([view.schema[i].type for i in positions])
     names = [view.schema[i].name for i in positions]
-    tables, rows = list[pa.Table](), 0
-    for path, signed, chosen in found:
-        for table in _rows(path, chosen, names, name, values, wanted, signed=signed):
-            tables.append(table)
-            rows += table.num_rows
-            if rows > effort.found:
-                return None
+    there = [
+        (path, signed, i, at) for (path, signed, i, _), at in zip(looked_at, rows, strict=True) if len(at)
+    ]
+    tables = side_by_side(lambda one: _taken(one[0], one[2], _read(names, one[1]), one[3], wanted), there)
     return pa.concat_tables([wanted.empty_table(), *tables])
+
+
+def _may_be_read(
+    chosen: Sequence[tuple[Path, int]],
+    schema: Schema,
+    positions: Sequence[int],
+    column: int,
+    effort: Effort,
+) -> bool:
+    """Whether what of these row groups is not in memory is little enough. Where much is missing that there
+    is room for, a process that goes on reads a part of it now, and finds all of it some sessions later."""
+    names = [schema[i].name for i in positions]
+    missing = [(path, i) for path, i in chosen if not WARM.has(path, i, names, schema[column].name)]
+    rows = sum(groups(path)[i].rows for path, i in missing)
+    if rows <= effort.read:
+        return True
+    width = sum(_width(schema[i].type) for i in {column, *positions})
+    if effort.lasting and WARM.lasting and 2 * rows * width <= WARM.room:
+        read, part = 0, list[tuple[Path, int]]()
+        for path, i in missing:
+            read += groups(path)[i].rows
+            part += [(path, i)] if read <= effort.read else []
+        side_by_side(lambda one: _warmed(*one, names, schema[column]), part)
+    return False
+
+
+def _warmed(path: Path, group: int, names: Sequence[str], column: Column) -> None:
+    with WARM.file(path) as file:
+        file.columns(group, names)
+        if is_ordered(arrow_type(column.type)):
+            file.ordered(group, column.name)
+        else:
+            file.columns(group, [column.name])
+
+
+def _width(type_: Type) -> int:
+    """Bytes of a value in memory."""
+    return 16 if type_.is_decimal else TEXT_BYTES if type_.name in ("STRING", "BINARY") else 8
 
 
 def whole(
@@ -87,10 +130,23 @@ def whole(
     parts = [*((root / f.path, False) for f in view.base), *((root / f.path, True) for f in view.changes)]
     if sum(group.rows for path, _ in parts for group in groups(path)) > (effort or Effort.usual()).whole:
         return None
-    wanted = staged_schema([view.schema[i].type for i in positions])
-    names = [view.schema[i].name for i in positions]
-    rows = (_staged(_whole_file(path, names, signed), names, wanted, signed) for path, signed in parts)
-    return pa.concat_tables([wanted.empty_table(), *rows])
+    return _all(parts, view.schema, positions)
+
+
+def change_rows(files: Sequence[Path], schema: Schema, positions: Sequence[int]) -> pa.Table:
+    """The same of changes of a view, in files."""
+    return _all([(path, True) for path in files], schema, positions)
+
+
+def _all(parts: Sequence[tuple[Path, bool]], schema: Schema, positions: Sequence[int]) -> pa.Table:
+    wanted = staged_schema([schema[i].type for i in positions])
+    names = [schema[i].name for i in positions]
+    tables = [wanted.empty_table()]
+    for path, signed in parts:
+        with WARM.file(path) as file:
+            for i, group in enumerate(groups(path)):
+                tables.append(_staged(file.columns(i, _read(names, signed)), group.rows, wanted))
+    return pa.concat_tables(tables)
 
 
 def losing(root: Path, view: ViewState) -> frozenset[str]:
@@ -122,7 +178,7 @@ def _has_all(path: Path, values: Mapping[str, pa.Array]) -> bool:
     chosen = set(range(len(groups(path))))
     for name, wanted in values.items():
         if not wanted.null_count:
-            chosen &= set(_may_have(path, name, sorted(wanted.to_pylist())))
+            chosen &= _may_have(path, name, _in_order(wanted)).keys()
     with pq.ParquetFile(path, memory_map=True) as file:
         for group in sorted(chosen):
             read = file.read_row_group(group, list(values))
@@ -132,10 +188,16 @@ def _has_all(path: Path, values: Mapping[str, pa.Array]) -> bool:
     return False
 
 
-def _staged(read: pa.Table, names: Sequence[str], wanted: pa.Schema, signed: bool) -> pa.Table:
-    columns = [read.column(name).cast(wanted.field(i).type) for i, name in enumerate(names)]
-    counts = read.column(COUNT) if signed else pa.array([1] * read.num_rows, pa.int64())
-    return pa.table([*columns, counts], schema=wanted)
+def _read(names: Sequence[str], signed: bool) -> list[str]:
+    return [*names, *([COUNT] if signed else [])]
+
+
+def _staged(read: Sequence[pa.Array], rows: int, wanted: pa.Schema) -> pa.Table:
+    """Columns in order, with the counts last; where there are none, each row counts one."""
+    if len(read) < len(wanted):
+        read = [*read, pa.repeat(pa.scalar(1, pa.int64()), rows)]
+    columns = [column.cast(wanted.field(i).type) for i, column in enumerate(read)]
+    return pa.table(columns, schema=wanted)
 
 
 @lru_cache(maxsize=4096)
@@ -157,74 +219,39 @@ def groups(path: Path) -> tuple[Group, ...]:
     return tuple(found)
 
 
-def _is_small(path: Path) -> bool:
-    return sum(group.rows for group in groups(path)) <= SMALL_FILE
+def _in_order(values: pa.Array) -> pa.Array:
+    """Each once, without NULL."""
+    values = pc.unique(values).drop_null()
+    return values.take(pc.array_sort_indices(values))
 
 
-def _whole_file(path: Path, names: Sequence[str], signed: bool) -> pa.Table:
-    if _is_small(path):
-        return _small_file(path)
-    return pq.read_table(path, columns=[*names, *([COUNT] if signed else [])])
+def _may_have(path: Path, name: str, looked_for: pa.Array) -> dict[int, slice]:
+    """The row groups in which one of the values may be, and which of the values, which are in order."""
 
-
-@lru_cache(maxsize=64)
-def _small_file(path: Path) -> pa.Table:
-    """Small files are read in every session: copies of small relations, and the latest changes of all."""
-    return pq.ParquetFile(path).read()
-
-
-def _may_have(path: Path, name: str, looked_for: Sequence[Any]) -> list[int]:
-    """The row groups in which one of the values, in order, may be."""
-
-    def may_have(group: Group) -> bool:
+    def may_have(group: Group) -> slice:
         if name not in group.bounds:
-            return bool(looked_for)
+            return slice(0, len(looked_for))
         least, greatest = group.bounds[name]
-        place = bisect_left(looked_for, least)
-        return place < len(looked_for) and bool(looked_for[place] <= greatest)
+        begin = bisect_left(looked_for, least, key=_value)
+        return slice(begin, bisect_right(looked_for, greatest, begin, key=_value))
 
-    return [i for i, group in enumerate(groups(path)) if may_have(group)]
-
-
-def _rows(
-    path: Path,
-    chosen: Sequence[int],
-    names: Sequence[str],
-    column: str,
-    values: pa.Array,
-    wanted: pa.Schema,
-    *,
-    signed: bool,
-) -> Iterator[pa.Table]:
-    """Of each row group the column first; the others where there is something to find."""
-    if not chosen:
-        return
-    if _is_small(path):
-        small = _small_file(path)
-        keys = small.column(column)
-        yield _staged(small.filter(pc.is_in(keys, value_set=values.cast(keys.type))), names, wanted, signed)
-        return
-    with pq.ParquetFile(path, memory_map=True) as file:
-        for some in _at_once(path, chosen):
-            keys = file.read_row_groups(some, [column]).column(0)
-            met = pc.is_in(keys, value_set=values.cast(keys.type))
-            begin = 0
-            for group in some:
-                here = met.slice(begin, groups(path)[group].rows)
-                begin += len(here)
-                if not pc.any(here).as_py():
-                    continue
-                read = file.read_row_group(group, [*names, *([COUNT] if signed else [])]).filter(here)
-                yield _staged(read, names, wanted, signed)
+    found = {i: may_have(group) for i, group in enumerate(groups(path))}
+    return {i: some for i, some in found.items() if some.start < some.stop}
 
 
-def _at_once(path: Path, chosen: Sequence[int]) -> Iterator[list[int]]:
-    """Row groups of which one column is read at once."""
-    some, rows = list[int](), 0
-    for group in chosen:
-        rows += groups(path)[group].rows
-        if some and rows > AT_ONCE:
-            yield some
-            some, rows = [], groups(path)[group].rows
-        some.append(group)
-    yield some
+def _value(scalar: pa.Scalar) -> Any:
+    return scalar.as_py()
+
+
+def _having(path: Path, group: int, column: str, values: pa.Array) -> pa.Array:
+    """The places of the rows of a row group that have one of the values."""
+    with WARM.file(path) as file:
+        if is_ordered(values.type):
+            return pa.array(file.ordered(group, column).having(numbers(values)))
+        [keys] = file.columns(group, [column])
+    return pc.indices_nonzero(pc.is_in(keys, value_set=values.cast(keys.type)))
+
+
+def _taken(path: Path, group: int, names: Sequence[str], places: pa.Array, wanted: pa.Schema) -> pa.Table:
+    with WARM.file(path) as file:
+        return _staged([found.take(places) for found in file.columns(group, names)], len(places), wanted)

@@ -37,9 +37,9 @@ from stillframe.algebra.plan import map_scans
 from stillframe.algebra.scalar import map_refs, refs, shift
 from stillframe.algebra.signatures import EvaluationError
 from stillframe.change import join_order, links
-from stillframe.engine import TASK_ROWS, Held, Staged, Tables
+from stillframe.engine import TASK_ROWS, Staged, Tables
 from stillframe.lake.frame import ViewState
-from stillframe.runtime.columnar import Columns, columns_in
+from stillframe.runtime.columnar import Columns, columns_in, met
 from stillframe.runtime.evaluating import is_exact_scalar
 from stillframe.runtime.holding import bag_of
 from stillframe.runtime.reads import KEY_LIMIT, LOOKED_AT, Reads, Upstream, ViewFiles
@@ -275,10 +275,9 @@ class Binder:
         if key not in self._values:
             read = sorted({seen.position, *(i for condition in seen.conditions for i in refs(condition))})
             table = seen.rows.table(read)
-            column = table.column(read.index(seen.position))
-            if seen.conditions and table.num_rows <= KEY_LIMIT:
-                column = column.filter(meeting(table, read, seen.conditions))
-            self._values[key] = pc.unique(pc.drop_null(column))
+            if seen.conditions:
+                table = meeting(table, read, seen.conditions, KEY_LIMIT)
+            self._values[key] = pc.unique(pc.drop_null(table.column(read.index(seen.position))))
         return self._values[key]
 
     # -- tables
@@ -327,7 +326,7 @@ class Binder:
             return self.staged[relation]
         return self.reads.change(relation, self.after[relation.split(".", 1)[0]])
 
-    def _staged(self, parts: Sequence[tuple[Staged | Held, int]], scan: Scan) -> Table:
+    def _staged(self, parts: Sequence[tuple[Staged, int]], scan: Scan) -> Table:
         def sql() -> str:
             tables = self.tables()
             return tables.sum([tables.staged(part, scan.schema, sign=sign) for part, sign in parts])
@@ -368,10 +367,16 @@ class Binder:
         return tables.sum(parts)
 
 
-def meeting(table: pa.Table, read: Sequence[int], conditions: Sequence[Scalar]) -> pa.Array:
-    """Which rows meet the conditions; one that a condition fails on is left for the engine to judge."""
+def meeting(table: pa.Table, read: Sequence[int], conditions: Sequence[Scalar], most: int) -> pa.Table:
+    """The rows that meet the conditions; one that a condition fails on is left for the engine to judge, and
+    so are all where columns do not tell and there are more than `most`."""
     place = {position: i for i, position in enumerate(read)}
     local = [map_refs(c, lambda ref: replace(ref, position=place[ref.position])) for c in conditions]
+    found = met(table, local)
+    if found is not None:
+        return table.filter(found)
+    if table.num_rows > most:
+        return table
 
     def meets(row: tuple[object, ...]) -> bool:
         try:
@@ -380,4 +385,4 @@ def meeting(table: pa.Table, read: Sequence[int], conditions: Sequence[Scalar]) 
             return True
 
     rows = zip(*(column.to_pylist() for column in table.columns[: len(read)]), strict=True)
-    return pa.array([meets(row) for row in rows], pa.bool_())
+    return table.filter(pa.array([meets(row) for row in rows], pa.bool_()))

@@ -31,11 +31,12 @@ from stillframe.algebra import (
     Scan,
     UnionAll,
 )
-from stillframe.algebra.arrow import COUNT, arrow_type, staged_schema
+from stillframe.algebra.arrow import COUNT, arrow_type, one_array, staged_schema
 from stillframe.algebra.evaluate import evaluate_scalar
 from stillframe.algebra.plan import walk
 from stillframe.algebra.scalar import refs
-from stillframe.algebra.types import MAX_PRECISION, VOID, Type, as_decimal
+from stillframe.algebra.side_by_side import side_by_side
+from stillframe.algebra.types import BOOLEAN, MAX_PRECISION, VOID, Type, as_decimal
 from stillframe.change import column_of, join_order
 from stillframe.runtime.evaluating import is_exact_scalar
 
@@ -80,7 +81,7 @@ class Columns:
 
     def at(self, rows: Numbers) -> Columns:
         taken = pa.array(rows)
-        return Columns({i: column.take(taken) for i, column in self.columns.items()}, self.counts[rows])
+        return Columns(_each(lambda i: self.columns[i].take(taken), self.columns), self.counts[rows])
 
 
 def is_columnar(plan: Plan) -> bool:
@@ -111,6 +112,8 @@ def _is_condition(scalar: Scalar) -> bool:
             return _is_condition(arg)
         case Call("isnull" | "isnotnull", (arg,)):
             return _is_value(arg)
+        case Ref():
+            return scalar.type == BOOLEAN
         case Call(name, (left, right)) if name in _COMPARED:
             values = _is_value(left) and _is_value(right)
             return values and (name in ("=", "<>") or left.type.name not in ("BOOLEAN", "BINARY"))
@@ -181,8 +184,12 @@ def _rows(plan: Plan, wanted: frozenset[int], contents: Contents) -> Columns:
     raise AssertionError(f"not columnar: {type(plan).__name__}")
 
 
+def _each(column: Callable[[int], pa.Array], positions: Collection[int]) -> dict[int, pa.Array]:
+    return dict(zip(positions, side_by_side(column, tuple(positions)), strict=True))
+
+
 def _sum(parts: Sequence[Columns], wanted: Collection[int]) -> Columns:
-    columns = {i: pa.concat_arrays([part.columns[i] for part in parts]) for i in wanted}
+    columns = _each(lambda i: pa.concat_arrays([part.columns[i] for part in parts]), wanted)
     return Columns(columns, np.concatenate([part.counts for part in parts]))
 
 
@@ -206,6 +213,21 @@ def _value(scalar: Scalar, columns: Mapping[int, pa.Array], rows: int) -> pa.Arr
 # -- conditions
 
 
+def met(table: pa.Table, conditions: Sequence[Scalar]) -> pa.Array | None:
+    """Which rows of a table meet conditions over its columns; None where it takes more than columns."""
+    needed = frozenset[int]().union(*map(refs, conditions))
+    if any(pa.types.is_floating(table.column(i).type) for i in needed):
+        return None
+    if not all(map(_is_condition, conditions)):
+        return None
+    found = np.zeros(table.num_rows, dtype=bool)
+    try:
+        found[_met(conditions, {i: one_array(table.column(i)) for i in needed}, table.num_rows)] = True
+    except FAILURES:
+        return None
+    return pa.array(found)
+
+
 def _met(conditions: Sequence[Scalar], columns: Mapping[int, pa.Array], rows: int) -> Numbers:
     """The rows for which every condition is true."""
     met = np.ones(rows, dtype=bool)
@@ -222,6 +244,8 @@ def _truth(scalar: Scalar, columns: Mapping[int, pa.Array], rows: int) -> pa.Arr
             return pc.or_kleene(_truth(left, columns, rows), _truth(right, columns, rows))
         case Call("not", (arg,)):
             return pc.invert(_truth(arg, columns, rows))
+        case Ref(position):
+            return columns[position]
         case Call("isnull", (arg,)):
             return pc.is_null(_value(arg, columns, rows))
         case Call("isnotnull", (arg,)):
@@ -267,7 +291,7 @@ def _join(join: Join, wanted: frozenset[int], contents: Contents) -> Columns:
             pending = [c for c in pending if c not in ready]
             kept = _met(ready, {p: column(p) for c in ready for p in refs(c)}, len(counts))
             counts, made = counts[kept], {p: taken[kept] for p, taken in made.items()}
-    return Columns({position: column(position) for position in wanted}, counts)
+    return Columns(_each(column, wanted), counts)
 
 
 def _linking(condition: Scalar, join: Join, place: int, made: Collection[int]) -> Sequence[tuple[int, int]]:
@@ -337,14 +361,9 @@ def columns_in(tables: Sequence[tuple[pa.Table, int]], wanted: Sequence[int]) ->
     """Tables whose first columns are those wanted, in order, with the counts last; each with a sign."""
     parts = [
         Columns(
-            {position: _array(table.column(i)) for i, position in enumerate(wanted)},
-            _array(table.column(COUNT)).to_numpy() * sign,
+            {position: one_array(table.column(i)) for i, position in enumerate(wanted)},
+            one_array(table.column(COUNT)).to_numpy() * sign,
         )
         for table, sign in tables
     ]
     return parts[0] if len(parts) == 1 else _sum(parts, wanted)
-
-
-def _array(column: pa.ChunkedArray) -> pa.Array:
-    found = column.combine_chunks()
-    return found if isinstance(found, pa.Array) else pa.concat_arrays(found.chunks)

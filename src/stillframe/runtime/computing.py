@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from stillframe.algebra import Bag, EvaluationError, Plan, Schema, evaluate, scans
 from stillframe.algebra.arrow import COUNT, internal_name
+from stillframe.algebra.netting import netted
 from stillframe.algebra.prune import prune
 from stillframe.engine import (
     Engine,
@@ -18,11 +18,11 @@ from stillframe.engine import (
     canonical_sql,
     consolidated_sql,
     named_sql,
-    netted,
     select_sql,
     staged_query,
     staged_table,
     write_query,
+    write_rows,
 )
 from stillframe.runtime.binding import Binder, Table
 from stillframe.runtime.columnar import FAILURES, MOST_READ, is_columnar, net_rows
@@ -64,9 +64,8 @@ class Computing:
         if table is None:
             query = named_sql(self._net_sql(plan), schema.names, count=True)
             write_query(self.engine(), query, folder)
-        elif table.num_rows:
-            folder.mkdir(parents=True)
-            pq.write_table(table.rename_columns([*schema.names, COUNT]), folder / "part-0.parquet")
+        else:
+            write_rows(table.rename_columns([*schema.names, COUNT]), folder)
 
     def sql(self, plan: Plan, *, plain: bool = False) -> str:
         """`plain`: every row that is read counts one."""

@@ -47,6 +47,9 @@ class Project:
     small_changes: str = DRIVER
     copies: Copies = field(default_factory=Copies)
     target_lag: float | None = None  # seconds; without it, `run` shows changes as soon as it sees them
+    memory: int | None = (
+        None  # bytes of the lake's columns that are held; without it, a share of what there is
+    )
 
     @property
     def views(self) -> Path:
@@ -78,6 +81,7 @@ def load_project(root: Path) -> Project:
         "copies",
         "small_changes",
         "target_lag",
+        "memory",
     }
     _only(document, known, FILE)
     name = document.get("name")
@@ -98,6 +102,7 @@ def load_project(root: Path) -> Project:
         small_changes=_small_changes(document.get("small_changes", DRIVER)),
         copies=_copies(document.get("copies", NONE), _mapping(document, "sources")),
         target_lag=_target(document.get("target_lag")),
+        memory=_memory(document.get("memory")),
     )
 
 
@@ -122,6 +127,16 @@ def _target(value: Any) -> float | None:
     if seconds == 0:
         raise ProjectError("target_lag is a time above 0", hint="target_lag: 10s")
     return seconds
+
+
+def _memory(value: Any) -> int | None:
+    if value is None:
+        return None
+    found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([KMGT]i?B|B)?", str(value))
+    if found is None:
+        raise ProjectError(f"memory: {value!r} is not a size", hint="memory: 512MiB, or 2GB, or 0")
+    unit = found[2] or "B"
+    return int(float(found[1]) * (1024 if "i" in unit else 1000) ** "BKMGT".index(unit[0]))
 
 
 def _chunk(value: Any) -> int:

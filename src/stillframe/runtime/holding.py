@@ -81,7 +81,7 @@ class Holding:
             if rows > SMALL:
                 types = [schema[i].type for i in positions]
                 staged = stage(self._engine, read, positions, types, self._fresh(), net=net)
-                return self._add(staged, schema) if staged.rows else self._add(Bag(), schema)
+                return self._add(staged.in_files(), schema) if staged.rows else self._add(Bag(), schema)
         return self._add(bag_of(batches, len(schema), positions), schema)
 
     def _add(self, bag: Bag | Staged | _Content, schema: Schema) -> Scan:

@@ -155,8 +155,9 @@ class Loader:
                         self._sources[source].state, table, columns, plan.vector[source], None, within
                     )
                     draft = folder / f".{attempt_name()}"
-                    stage(self._engine, read, relation.positions, types, draft)
-                    draft.mkdir(exist_ok=True)
+                    staged = stage(self._engine, read, relation.positions, types, draft)
+                    if not staged.files:
+                        draft.mkdir(exist_ok=True)
                     draft.rename(chunk)
                 here = sorted(p for p in chunk.glob("*.parquet") if p.name[0] not in "._")
                 pace.add(sum(pq.read_metadata(path).num_rows for path in here))

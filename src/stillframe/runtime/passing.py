@@ -5,12 +5,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from stillframe.algebra import Plan, Project, Ref, Scan, Schema
-from stillframe.algebra.arrow import COUNT, internal_name, staged_schema
-from stillframe.engine import Staged, netted
+from stillframe.algebra.arrow import COUNT, staged_schema
+from stillframe.algebra.netting import netted
+from stillframe.engine import Staged, write_rows
 
 
 def shown_columns(plan: Plan) -> tuple[int, ...] | None:
@@ -28,12 +26,7 @@ def pass_on(change: Staged, columns: tuple[int, ...], schema: Schema, folder: Pa
     """Leave the net change of these columns in `folder`, under the view's own names; no file where there is
     none."""
     types = staged_schema(schema.types)
-    place = {position: internal_name(i) for i, position in enumerate(change.positions)}
-    parts = [
-        pa.table([part.column(place[column]) for column in columns] + [part.column(COUNT)], schema=types)
-        for part in (pq.read_table(path) for path in change.files)
-    ]
-    net = netted(pa.concat_tables([types.empty_table(), *parts]))
-    if net.num_rows:
-        folder.mkdir(parents=True)
-        pq.write_table(net.rename_columns([*schema.names, COUNT]), folder / "part-0.parquet")
+    rows = change.table(columns).cast(types)
+    if change.held is None or set(columns) != set(change.positions):  # what is held is net
+        rows = netted(rows)
+    write_rows(rows.rename_columns([*schema.names, COUNT]), folder)

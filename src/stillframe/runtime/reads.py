@@ -16,16 +16,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stillframe.algebra import Schema
-from stillframe.engine import Engine, Held, Read, Staged, columns_of, followed_by, netted, stage
+from stillframe.algebra.netting import netted
+from stillframe.engine import Engine, Read, Staged, followed_by, stage, staged_table
 from stillframe.errors import StillframeError
 from stillframe.lake.frame import ViewState
-from stillframe.lake.lookup import Effort, look_up, whole
+from stillframe.lake.lookup import Effort, change_rows, look_up, whole
 from stillframe.runtime.ahead import Wanted
 from stillframe.sources.base import Capture, Keys, Position, Source
 
 KEY_LIMIT = 20_000  # values that a source is asked for
 LOOKED_AT = 500_000  # rows of a change whose values the driver looks at
-THOROUGH = Effort(read=10_000_000, found=500_000, whole=200_000)  # cheaper than any job that needs the rows
+# Cheaper than any job that needs the rows.
+THOROUGH = Effort(read=10_000_000, found=500_000, whole=200_000, lasting=True)
 
 
 @dataclass(frozen=True)
@@ -46,8 +48,7 @@ class ViewFiles:
 
     def table(self, positions: Sequence[int]) -> pa.Table:
         """Some columns and the counts, for the driver to look at."""
-        columns = [self.schema[i] for i in positions]
-        return columns_of(self.files, [c.name for c in columns], [c.type for c in columns])
+        return change_rows(self.files, self.schema, positions)
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,7 @@ class Reads:
         self._ahead = ahead or {}
         self._folders = count()
         self._memo: dict[tuple[object, ...], Staged] = {}
-        self._looked_up: dict[tuple[object, ...], Held | None] = {}
+        self._looked_up: dict[tuple[object, ...], Staged | None] = {}
 
     def change(self, relation: str, after: Position) -> Staged:
         source, table = relation.split(".", 1)
@@ -168,7 +169,7 @@ class Reads:
 
     def looked_up(
         self, root: Path, view: ViewState, name: str | None, keys: Keys | None, *, thorough: bool
-    ) -> Held | None:
+    ) -> Staged | None:
         """The rows of a view, with one of the keys or all, if they are quickly found; `thorough` where they
         save a job. Of a view that others read by a name, the columns they read."""
         files = (*(file.path for file in view.base), *(file.path for file in view.changes))
@@ -184,7 +185,7 @@ class Reads:
                 found = look_up(root, view, positions, column, keys.values, effort)
             folder = self._folder / f"rows-{len(self._looked_up)}"
             types = tuple(view.schema[i].type for i in positions)
-            held = None if found is None else Held(netted(found), positions, types, folder)
+            held = None if found is None else staged_table(netted(found), positions, types, folder)
             self._looked_up[key] = held
         return self._looked_up[key]
 

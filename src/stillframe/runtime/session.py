@@ -18,6 +18,7 @@ from contextlib import suppress
 
 from stillframe.errors import GAPS, SourceError, StillframeError
 from stillframe.lake.frame import STOPPED, Frame
+from stillframe.lake.warm import WARM
 from stillframe.runtime.ahead import taking
 from stillframe.runtime.choosing import TOP
 from stillframe.runtime.definitions import by_source
@@ -69,6 +70,9 @@ class Session(Means):
                 self.observe(Step.SETTLED, view.table)
         with suppress(OSError):
             write_statistics(self.lake.path, self.kind, self.statistics)
+        files = (each for view in frame.views.values() for each in (view.base, view.changes))
+        WARM.keep(self.lake.path, {self.lake.path / file.path for some in files for file in some})
+        WARM.lasting = True  # a process that comes to a second session is likely to come to a third
         self.metrics.observe("stillframe_refresh_seconds", time.perf_counter() - started)
         outcomes = work.shown_outcomes()
         for name, outcome in outcomes.items():

@@ -18,10 +18,9 @@ from datetime import UTC, datetime
 from enum import Enum
 from pathlib import Path
 
-import pyarrow.parquet as pq
-
 from stillframe.algebra.arrow import COUNT
-from stillframe.engine import Engine, columns_of, engine_errors, netted
+from stillframe.algebra.netting import netted
+from stillframe.engine import Engine, columns_of, engine_errors, write_rows
 from stillframe.errors import Busy
 from stillframe.lake.frame import ChangeFile, DataFile, Frame, ViewState
 from stillframe.lake.lookup import losing
@@ -149,9 +148,7 @@ def _write_net(root: Path, engine: Callable[[], Engine], view: ViewState, folder
         return
     names = view.schema.names
     net = netted(columns_of([root / f.path for f in view.changes], names, view.schema.types))
-    if net.num_rows:
-        folder.mkdir(parents=True)
-        pq.write_table(net.rename_columns([*names, COUNT]), folder / "part-0.parquet")
+    write_rows(net.rename_columns([*names, COUNT]), folder)
 
 
 def _revised(

@@ -22,9 +22,10 @@ from stillframe.algebra import (
     Schema,
 )
 from stillframe.algebra.arrow import COUNT, internal_name
+from stillframe.algebra.netting import netted
 from stillframe.algebra.plan import map_scans
 from stillframe.change.places import Place, Refers, numbered, places
-from stillframe.engine import Staged, netted, staged_table
+from stillframe.engine import Staged, staged_table
 from stillframe.lake.frame import ViewState
 from stillframe.runtime.binding import Binder, Left, meeting
 from stillframe.runtime.evaluating import is_exact_scalar
@@ -93,8 +94,8 @@ class Sparing:
         if place.key and table.num_rows:  # of all rows: one that fails a condition may have had the key
             table = _without_new(table, place)
         conditions = tuple(condition for condition in place.conditions if is_exact_scalar(condition))
-        if conditions and table.num_rows <= MOST_JUDGED:
-            table = table.filter(meeting(table, place.columns, conditions))
+        if conditions:
+            table = meeting(table, place.columns, conditions, MOST_JUDGED)
         if place.shown and self.former is not None and table.num_rows:
             table = self._without_gone(table, place, gone)
         if table.num_rows == change.rows:

@@ -19,6 +19,7 @@ from stillframe.lake import Lake
 from stillframe.lake.frame import Frame, ViewState
 from stillframe.lake.reader import content, frame_query
 from stillframe.lake.storage import Vacuumed
+from stillframe.lake.warm import WARM
 from stillframe.runtime.ahead import Ahead
 from stillframe.runtime.alter import drop, rename
 from stillframe.runtime.begun import Begun
@@ -99,6 +100,8 @@ class Warehouse:
         self._loads = Loads(self._loader, self.sources)
         _refuse_twins(self.sources)
         self._lake = _lake_at(project.warehouse)
+        if project.memory is not None:
+            WARM.limit(project.memory)
 
     def __enter__(self) -> Warehouse:
         return self
@@ -109,7 +112,8 @@ class Warehouse:
         self.close()
 
     def close(self) -> None:
-        """Stop the engine, if this warehouse started it."""
+        """Stop the engine, if this warehouse started it, and let go what is held of the lake."""
+        WARM.keep(self.project.warehouse, ())
         if self._engine is not None and self._engine_is_mine:
             self._engine.close()
             self._engine = None

@@ -145,8 +145,7 @@ class Work:
         self._rows_read += staged.rows if kind == "state" else 0
         source = relation.split(".", 1)[0]
         self.rows_changed[source] += staged.rows if kind == "change" else 0
-        size = sum(path.stat().st_size for path in staged.files)
-        self.means.metrics.count("stillframe_source_bytes_total", size, source=source)
+        self.means.metrics.count("stillframe_source_bytes_total", staged.bytes, source=source)
         self.means.metrics.count("stillframe_source_queries_total", 1, source=source)
         self.means.observe(Step.STAGED, relation)
 

@@ -1,0 +1,44 @@
+"""The same work on several things, on the cores there are.
+
+Law: when it returns or raises, all of the work is over; of several failures the first one's is raised. Only
+work that Arrow and NumPy do for long outside of the interpreter gains by it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from functools import cache
+from threading import local
+from typing import TypeVar
+
+A = TypeVar("A")
+B = TypeVar("B")
+
+_here = local()
+
+
+def side_by_side(work: Callable[[A], B], things: Sequence[A]) -> list[B]:
+    if len(things) < 2 or _cores() < 2 or getattr(_here, "working", False):
+        return [work(thing) for thing in things]  # within such work there is no core to wait for
+
+    def task(thing: A) -> B:
+        _here.working = True
+        return work(thing)
+
+    started = [_pool().submit(task, thing) for thing in things]
+    wait(started)
+    return [each.result() for each in started]
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@cache
+def _pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(_cores(), thread_name_prefix="stillframe-columns")
+
+
+os.register_at_fork(after_in_child=_pool.cache_clear)  # threads do not come along
