@@ -12,6 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+import duckdb
 from property_cases import Transaction
 from query_cases import QueryView
 from query_duckdb import Duck, Rows
@@ -171,7 +172,10 @@ class Coverage:
             for number, (operator, sql) in enumerate(probes(view.query)):
                 if only not in ("", operator):
                     continue
-                place, now = (view.name, number), duck.rows(sql)
+                try:
+                    place, now = (view.name, number), duck.rows(sql)
+                except duckdb.NotImplementedException:
+                    continue  # what goes into an operator, asked for alone, may be more than DuckDB can run
                 if place in self._before:
                     self._count(operator, self._before[place], now, self._gone[place], updated=updated)
                 self._before[place] = now

@@ -6,7 +6,7 @@ passed on but not computed with."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 from query_cases import LITERALS
@@ -210,6 +210,20 @@ def window(rng: Random, scope: Scope, kind: str | None = None) -> Expr:
     if how == "running":
         return _over(call, partition, some, kind=kind)
     return _over(call, partition, total, rng.choice(FRAMES), kind)
+
+
+def in_step(window: Window, other: Window) -> Window:
+    """The window, telling rows apart as another one of its query does. Of two that each do so in an order of
+    their own, no query says which of two rows that are alike gets which value of the one with which of the
+    other."""
+    if not (_tells_apart(window) and _tells_apart(other)):
+        return window
+    return replace(window, partition=other.partition, order=other.order)
+
+
+def _tells_apart(window: Window) -> bool:
+    name = window.call.sql().partition("(")[0]
+    return bool(window.frame) or name in ("row_number", "ntile", "lag", "lead")
 
 
 def _over(

@@ -18,12 +18,13 @@ from query_expressions import (
     aggregate,
     anything,
     expr,
+    in_step,
     of_kind,
     ordering,
     predicate,
     window,
 )
-from query_text import Expr, Grouping, Input, Query, Select, SetOperation, Subquery, depth, walk
+from query_text import Expr, Grouping, Input, Query, Select, SetOperation, Subquery, Window, depth, walk
 from query_trials import Trials
 from query_writers import random_frames, random_start
 
@@ -229,9 +230,10 @@ class Maker:
             chosen[place] = window(rng, scope, kinds[place] if like else None)
         qualify: tuple[Expr, ...] = ()
         if rng.random() < 0.35:
-            qualify = (
-                expr(window(rng, scope, "int"), f" {rng.choice(['<=', '=', '>'])} {rng.choice([1, 1, 2])}"),
-            )
+            asked = window(rng, scope, "int").parts
+            for shown in (part for each in chosen for part in each.parts if isinstance(part, Window)):
+                asked = tuple(in_step(part, shown) if isinstance(part, Window) else part for part in asked)
+            qualify = (expr(*asked, f" {rng.choice(['<=', '=', '>'])} {rng.choice([1, 1, 2])}"),)
         return replace(base, items=_named(chosen), qualify=qualify)
 
     # -- FROM

@@ -35,12 +35,13 @@ class Trials:
             self.ducks.append(duck)
 
     def worthy(self, rng: Random, view: QueryView, operator: str, events: int) -> bool:
-        """A text that DuckDB has a fault with is none it could judge; it is of no use after one."""
+        """A text that DuckDB has a fault with, or cannot run, is none it could judge; it is of no use after a
+        fault."""
         try:
             if self._events(view, operator) < events:
                 return False
             contents = [duck.compute(view) for duck in self.ducks]
-        except duckdb.InternalException:
+        except (duckdb.InternalException, duckdb.NotImplementedException):
             self.close()
             self._open()
             return False

@@ -80,8 +80,17 @@ def sail_cast(text: str, source: Type, target: Type) -> str:
     if source.is_decimal and target.name == "BOOLEAN":
         return f"({text} <> {literal(0, source)})"
     if source.is_decimal and target.name == "DOUBLE" and source.precision > _DOUBLE_DIGITS:
-        text = f"CAST({text} AS STRING)"  # one rounding, not two
-    return f"CAST({text} AS {target})"
+        return f"CAST({_without_bounds(f'CAST({text} AS STRING)')} AS {target})"  # one rounding, not two
+    if source == STRING != target:
+        text = _without_bounds(text)
+    cast = f"CAST({text} AS {target})"
+    return _without_bounds(cast) if target == STRING and source.is_numeric else cast
+
+
+def _without_bounds(text: str) -> str:
+    """A text of whose least and greatest values Sail's planner knows nothing. It takes those of a number for
+    those of its digits, and stops where they cross, as 9 and 13 do."""
+    return f"concat({text}, '')"
 
 
 def sail_shift(name: str, parts: list[str]) -> str:
