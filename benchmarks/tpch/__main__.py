@@ -56,7 +56,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--spread", type=_names(("uniform", "skewed")), default=("uniform",))
     made.add_argument("--peers", type=_names(tuple(PEERS)), default=tuple(PEERS))
     made.add_argument("--views", type=_names(tuple(SHOWN)), default=("joined",))
-    made.add_argument("--repeat", type=int, default=3, help="paper and sweep: rounds, in turn")
+    made.add_argument("--repeat", type=int, default=5, help="paper and sweep: rounds, in turn")
     made.add_argument("--turns", type=int, default=5, help="frames of peers that recompute")
     made.add_argument("--seed", type=int, default=1)
     made.add_argument(

@@ -10,7 +10,8 @@ from typing import Any
 
 from benchmarks.tpch.changes import Workload
 from benchmarks.tpch.peers import PEERS
-from benchmarks.tpch.worker import OURS, STRATEGIES, measured
+from benchmarks.tpch.policies import AUTO, CHOICES, frames
+from benchmarks.tpch.worker import OURS, POLICIES, STRATEGIES, measured
 
 RESULTS = Path(__file__).parents[1] / "results" / "tpch"
 RECOMPUTING = ("spark-full", "spark-pipelines", "duckdb-full", "postgres")
@@ -28,7 +29,7 @@ class Options:
     spreads: tuple[str, ...] = ("uniform",)
     peers: tuple[str, ...] = tuple(PEERS)
     views: tuple[str, ...] = ("joined",)
-    repeat: int = 3
+    repeat: int = 5
     turns: int = 5
     seed: int = 1
     results: Path = RESULTS
@@ -87,16 +88,26 @@ def _strategies(options: Options, kept: Kept, engine: str, scale: float, percent
 
 
 def sweep(options: Options) -> Path:
-    """Refresh time by the size of the changes: incremental, recomputation, and what `auto` chooses. Rounds
-    follow each other, so that an hour of noise is in all of them."""
+    """Refresh time by the size of the changes: incremental, recomputation, and what `auto` chooses."""
     kept = Kept(options, f"sweep-{'-'.join(options.views)}")
-    for turn in range(options.repeat):
-        for engine in options.engines:
-            for percent in options.percents or (0.01, 0.1, 1, 2, 5, 10, 20, 50):
-                for policy in ("incremental", "full", "auto"):
-                    workload = Workload(options.scale, percent, options.frames, seed=options.seed)
-                    _ours(options, kept, workload, engine, {"round": turn}, policy=policy)
+    for engine in options.engines:
+        for percent in options.percents or (0.01, 0.1, 1, 2, 5, 10, 20, 50):
+            _policies(options, kept, engine, percent)
     return kept.end()
+
+
+def _policies(options: Options, kept: Kept, engine: str, percent: float) -> None:
+    rounds = options.repeat
+    workload = Workload(options.scale, percent, frames(rounds), seed=options.seed)
+    wanted = {"engine": engine, "views": options.views}
+
+    def measure() -> dict[str, Any]:
+        found = measured(POLICIES, workload, setting=wanted, rounds=rounds)
+        taken = {name: found["work"][name]["median"] for name in (AUTO, *CHOICES) if "work" in found}
+        options.say(f"{engine}, scale {options.scale:g}, {percent:g} %: {taken or found.get('failed')}")
+        return found
+
+    kept.add({"engine": engine, "of": asdict(workload), "wanted": wanted, "rounds": rounds}, measure)
 
 
 def peers(options: Options) -> Path:

@@ -41,11 +41,13 @@ def further(number: int) -> str:
 
 def make_project(root: Path, setting: Setting) -> None:
     options = f"WITH (refresh_policy = '{setting.policy}')"
-    queries = {"joined": join(sources.RELATIONS), "revenue": aggregate()}
+    joined = join(sources.RELATIONS)
+    of_join = aggregate() if "joined" in setting.views else aggregate(f"({joined})")
+    queries = {"joined": joined, "revenue": of_join}
     queries = {name: queries[name] for name in setting.views}
     queries |= {f"lines_{number}": further(number) for number in range(1, setting.more + 1)}
     texts = [f"CREATE MATERIALIZED VIEW {name} {options} AS\n{query};\n" for name, query in queries.items()]
-    (root / "views").mkdir()
+    (root / "views").mkdir(exist_ok=True)
     (root / "views" / "views.sql").write_text("\n".join(texts), encoding="utf-8")
     homes = "".join(f"  {source}: {{url: 'sqlite:///{source}.db'}}\n" for source in sources.HOMES)
     (root / "stillframe.yml").write_text(
@@ -69,7 +71,7 @@ def run(workload: Workload, setting: Setting) -> dict[str, Any]:
         with meter.timed("start of the engine"):
             warehouse.engine.sql("SELECT 1").collect()
         with meter.timed("load"):
-            _forward(warehouse)
+            forward(warehouse)
         phases.take()
         each: list[dict[str, float]] = []
         outcomes: list[dict[str, Any]] = []
@@ -78,7 +80,7 @@ def run(workload: Workload, setting: Setting) -> dict[str, Any]:
             sources.write(root, workload.frame(number))
             with meter.timed(f"{kind} and settling"):
                 with meter.timed(kind):
-                    outcome = _forward(warehouse)
+                    outcome = forward(warehouse)
                 with meter.timed(f"{kind}: settling"):
                     warehouse.settle_due()
             taken = phases.take()
@@ -106,7 +108,7 @@ def run(workload: Workload, setting: Setting) -> dict[str, Any]:
         shutil.rmtree(root, ignore_errors=True)
 
 
-def _forward(warehouse: Warehouse) -> dict[str, Any]:
+def forward(warehouse: Warehouse) -> dict[str, Any]:
     result = warehouse.bring_forward()
     for name, outcome in result.failures.items():
         raise SystemExit(f"{name}: {outcome.error}")
@@ -143,12 +145,14 @@ def _phases(each: list[dict[str, float]]) -> dict[str, Any]:
     return {name: {key: found[name][key] for key in ("median", "p95", "total")} for name in names}
 
 
-def check(warehouse: Warehouse, workload: Workload, setting: Setting) -> dict[str, Any]:
-    """The plain tables against DuckDB's own computation over the tables of the last frame."""
+def check(
+    warehouse: Warehouse, workload: Workload, setting: Setting, number: int | None = None
+) -> dict[str, Any]:
+    """The plain tables against DuckDB's own computation over the tables after a frame, or the last one."""
     warehouse.settle_due(everything=True)
     frame = warehouse.frame()
     con = duck()
-    expected = expect(con, workload, setting.views)
+    expected = expect(con, workload, setting.views, workload.frames if number is None else number)
     found = {}
     for name in setting.views:
         files = [str(warehouse.lake.path / file.path) for file in frame.views[name].base]
@@ -159,9 +163,9 @@ def check(warehouse: Warehouse, workload: Workload, setting: Setting) -> dict[st
     }
 
 
-def expect(con: Any, workload: Workload, views: tuple[str, ...]) -> dict[str, tuple[int, str]]:
-    """Row counts and checksums after the last frame."""
-    folder = workload.state(workload.frames)
+def expect(con: Any, workload: Workload, views: tuple[str, ...], number: int) -> dict[str, tuple[int, str]]:
+    """Row counts and checksums after a frame."""
+    folder = workload.state(number)
     joined = join({table: f"'{folder / table}.parquet'" for table in sources.HOME})
     relations = {"joined": f"({joined})", "revenue": f"({aggregate(f'({joined})')})"}
     return {name: checksum(con, relations[name], name) for name in views}

@@ -6,10 +6,10 @@ import itertools
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 from benchmarks.tpch.plots import Curve, plot
+from benchmarks.tpch.policies import AUTO, CHOICES
 
 Result = Mapping[str, Any]
 
@@ -145,23 +145,32 @@ HEADS = ("who", "load s", "median s", "95 % s", "CPU s", "MB written", "peak MiB
 def _sweep(folder: Path, stem: str, found: Sequence[Result]) -> Iterator[str]:
     for engine in sorted({one["engine"] for one in found}):
         mine = [one for one in found if one["engine"] == engine]
-        rounds: dict[str, dict[float, list[float]]] = {}
-        for one in mine:
-            of_policy = rounds.setdefault(one["setting"]["policy"], {})
-            of_policy.setdefault(one["workload"]["percent"], []).append(_spent(one)["median"])
-        taken = {name: {p: median(each) for p, each in per.items()} for name, per in rounds.items()}
-        percents = sorted({one["workload"]["percent"] for one in mine})
-        whole = [p for p in percents if all(p in per for per in taken.values())]
-        best = {p: min(taken["incremental"][p], taken["full"][p]) for p in whole}
+        taken = {
+            name: {one["workload"]["percent"]: one["work"][name]["median"] for one in mine}
+            for name in (*CHOICES, AUTO)
+        }
+        best = {percent: min(taken[name][percent] for name in CHOICES) for percent in sorted(taken[AUTO])}
+        exact = {
+            one["workload"]["percent"]: all(view["exact"] for view in one["exact"].values()) for one in mine
+        }
         yield f"### {engine}: median seconds of a refresh, settling included, over the rounds\n"
-        rows = [[p, *(taken[policy].get(p, "") for policy in taken), best.get(p, "")] for p in percents]
-        yield _table(["change, %", *taken, "right choice"], rows)
-        if whole and sum(best.values()):
-            ratio = sum(taken["auto"][p] for p in whole) / sum(best.values())
-            yield f"`auto` takes {ratio:.2f} times what always choosing right takes, over the sweep.\n"
+        rows = [[p, *(taken[name][p] for name in taken), right, exact[p]] for p, right in best.items()]
+        yield _table(["change, %", *taken, "right choice", "exact"], rows)
+        ratio = sum(taken[AUTO].values()) / sum(best.values())
+        yield f"`auto` takes {ratio:.2f} times what always choosing right takes, over the sweep.\n"
+        yield f"Computing anew is the cheaper {_crossover(taken)}.\n"
         curves = [Curve(policy, sorted(points.items())) for policy, points in taken.items()]
         title = f"Refresh by size of changes, {engine}"
         yield _drawn(folder, f"{stem}-{engine}", title, "changes, % of each relation", curves)
+
+
+def _crossover(taken: Mapping[str, Mapping[float, float]]) -> str:
+    """From which size of changes on; between two sizes as if both ways grew evenly between them."""
+    ahead = [(p, taken["full"][p] - taken["incremental"][p]) for p in sorted(taken["full"])]
+    for (before, lead), (after, lag) in itertools.pairwise(ahead):
+        if lead > 0 >= lag:
+            return f"from about {before + (after - before) * lead / (lead - lag):.2g} % on"
+    return "at no size that was measured" if all(lead > 0 for _, lead in ahead) else "at every size"
 
 
 def _peers(folder: Path, stem: str, found: Sequence[Result]) -> Iterator[str]:

@@ -17,6 +17,7 @@ from benchmarks.tpch.peers.base import Task
 
 OURS = "stillframe"
 STRATEGIES = "strategies"
+POLICIES = "policies"
 
 
 def measured(who: str, workload: Workload, **options: Any) -> dict[str, Any]:
@@ -37,15 +38,23 @@ def measured(who: str, workload: Workload, **options: Any) -> dict[str, Any]:
 def _work(wanted: dict[str, Any]) -> dict[str, Any]:
     workload = Workload(**wanted["workload"])
     if wanted["who"] == OURS:
-        return run(workload, Setting(**{**wanted["setting"], "views": tuple(wanted["setting"]["views"])}))
+        return run(workload, _setting(wanted))
     if wanted["who"] == STRATEGIES:
         from benchmarks.tpch.strategies import compare
 
         return compare(workload, wanted["engine"], wanted["repeat"])
+    if wanted["who"] == POLICIES:
+        from benchmarks.tpch.policies import compare as compare_policies
+
+        return compare_policies(workload, _setting(wanted), wanted["rounds"])
     peer = importlib.import_module(f"benchmarks.tpch.peers.{PEERS[wanted['who']]}")
     with tempfile.TemporaryDirectory(prefix=f"stillframe-{wanted['who']}-") as folder:
         turns = min(wanted["turns"], workload.frames)
         return dict(peer.run(Task(workload, tuple(wanted["views"]), Path(folder), turns)))
+
+
+def _setting(wanted: dict[str, Any]) -> Setting:
+    return Setting(**{**wanted["setting"], "views": tuple(wanted["setting"]["views"])})
 
 
 def main(asked: str, answer: str) -> None:

@@ -60,12 +60,13 @@ def test_a_wrong_result_and_a_failure_are_said(tmp_path: Path) -> None:
 
 def test_the_automatic_choice_against_always_choosing_right(tmp_path: Path) -> None:
     found = []
-    for turn in range(3):  # the median of the rounds counts
-        late = 9.0 if turn == 2 else 0.0
-        for policy, taken in (("incremental", 1.0), ("full", 4.0), ("auto", 1.5)):
-            setting = {"policy": policy}
-            found.append(one("stillframe on sail", taken + late, engine="sail", setting=setting, round=turn))
-    assert "`auto` takes 1.50 times what always choosing right takes" in kept(tmp_path, "sweep", *found)
+    for percent, incremental, full, auto in ((1, 1.0, 4.0, 1.0), (3, 6.0, 4.0, 7.5)):
+        work = {"incremental": {"median": incremental}, "full": {"median": full}, "auto": {"median": auto}}
+        workload = {"percent": percent}
+        found.append(one("stillframe on sail", 1.0, engine="sail", work=work, workload=workload))
+    text = kept(tmp_path, "sweep", *found)
+    assert "`auto` takes 1.70 times what always choosing right takes" in text
+    assert "Computing anew is the cheaper from about 2.2 % on" in text
 
 
 def test_growth_is_told_from_one_size_to_the_next(tmp_path: Path) -> None:
