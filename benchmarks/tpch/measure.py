@@ -54,7 +54,8 @@ def _written(pid: int) -> int:
     return 0
 
 
-def _memory(pid: int) -> int:
+def memory_of(pid: int) -> int:
+    """Its proportional set size, in bytes."""
     for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
         if line.startswith("Pss:"):
             return int(line.split()[1]) * 1024
@@ -87,7 +88,7 @@ class Meter:
 
     def _sample(self) -> None:
         while not self._stop.wait(SAMPLE_SECONDS):
-            self.peak = max(self.peak, int(_sum(_memory, tree(os.getpid()))))
+            self.peak = max(self.peak, int(_sum(memory_of, tree(os.getpid()))))
 
     @contextmanager
     def timed(self, name: str) -> Iterator[None]:

@@ -5,8 +5,10 @@ Runs in a process of its own; writers and the check of the result are outside of
 
 from __future__ import annotations
 
+import json
 import shutil
 import tempfile
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -39,7 +41,8 @@ def further(number: int) -> str:
     return f"{join(sources.RELATIONS)}\nWHERE l.l_quantity > {number}"
 
 
-def make_project(root: Path, setting: Setting) -> None:
+def make_project(root: Path, setting: Setting, bounds: Mapping[str, Any] | None = None) -> None:
+    """With `bounds`: the memory of the process, and the master and settings of Spark."""
     options = f"WITH (refresh_policy = '{setting.policy}')"
     joined = join(sources.RELATIONS)
     of_join = aggregate() if "joined" in setting.views else aggregate(f"({joined})")
@@ -50,8 +53,12 @@ def make_project(root: Path, setting: Setting) -> None:
     (root / "views").mkdir(exist_ok=True)
     (root / "views" / "views.sql").write_text("\n".join(texts), encoding="utf-8")
     homes = "".join(f"  {source}: {{url: 'sqlite:///{source}.db'}}\n" for source in sources.HOMES)
+    spark, more = {"engine": setting.engine}, ""
+    if bounds:
+        spark |= {name: bounds[name] for name in ("master", "conf")}
+        more = f"memory: {bounds['memory']}\n"
     (root / "stillframe.yml").write_text(
-        f"name: tpch\nwarehouse: ./warehouse\nspark: {{engine: {setting.engine}}}\n"
+        f"name: tpch\nwarehouse: ./warehouse\nspark: {json.dumps(spark)}\n{more}"
         f"copies: {setting.copies}\nsources:\n{homes}",
         encoding="utf-8",
     )
