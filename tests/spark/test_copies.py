@@ -12,7 +12,7 @@ import pytest
 from shops import Shop
 from stillframe.engine import Staged
 from stillframe.errors import ProjectError
-from stillframe.runtime import Warehouse, load_project
+from stillframe.runtime import Warehouse, load_project, work
 from stillframe.runtime.copying import Worth
 from stillframe.runtime.learning import Learning
 from stillframe.runtime.prices import BUILT_IN
@@ -98,6 +98,38 @@ def test_sources_are_asked_for_changes_only(copied: Shop, monkeypatch: pytest.Mo
             assert {outcome.mode for outcome in result.outcomes.values()} <= {"incremental", "unchanged"}
             assert_right(warehouse)
         assert set(warehouse.status()["views"]) == set(VIEWS), "copies are shown to nobody"
+
+
+def test_views_that_are_computed_anew_from_copies_with_changes(
+    copied: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows that have a key are not added up: each is there as the last change has it."""
+    whole = text(VIEWS).replace(" AS SELECT", " WITH (refresh_policy = 'full') AS SELECT")
+    copied.views(whole)
+    added_up: list[str] = []
+    consolidated = work.consolidated_sql
+
+    def seen(query: str, width: int) -> str:
+        added_up.append(query)
+        return consolidated(query, width)
+
+    monkeypatch.setattr(work, "consolidated_sql", seen)
+    random = Random(11)
+    with copied.open() as warehouse:
+        for _ in range(5):
+            assert not warehouse.maintain().failures
+            assert all(found.ok for found in warehouse.verify_all().values())
+            change(copied, random)
+        assert any(state.changes for state in warehouse.frame().views.values()), "nothing was tested"
+        copied.views(
+            "CREATE MATERIALIZED VIEW joined WITH (refresh_policy = 'full') AS " + VIEWS["joined"] + ";"
+        )
+        warehouse.maintain()
+        added_up.clear()
+        change(copied, random)
+        assert warehouse.maintain().outcomes["joined"].mode == "full"
+        assert not added_up
+        assert warehouse.verify_all()["joined"].ok
 
 
 def test_a_view_that_reads_another_column(copied: Shop) -> None:

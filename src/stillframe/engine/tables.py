@@ -3,7 +3,7 @@ one piece of work."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from threading import get_ident
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ from stillframe.engine.stage import TASK_ROWS, Staged
 from stillframe.engine.words import ONE_TASK, identifier, literal
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 
 _NO_ROWS = " WHERE FALSE AND TRUE)"
@@ -56,6 +56,13 @@ class Tables:
         columns = [f"{identifier(c.name)} AS {internal_name(i)}" for i, c in enumerate(schema)]
         count = _signed(sign) if signed else f"CAST({sign} AS BIGINT)"
         return f"(SELECT {', '.join([*columns, f'{count} AS {COUNT}'])} FROM {name})"
+
+    def plain_rows(self, read: Callable[[SparkSession], DataFrame], schema: Schema) -> str:
+        """Rows of a view as a session reads them, each counting one."""
+        with engine_errors():
+            name = self.register_frame(read(self._engine.maintenance))
+        columns = [f"{identifier(c.name)} AS {internal_name(i)}" for i, c in enumerate(schema)]
+        return f"(SELECT {', '.join([*columns, f'CAST(1 AS BIGINT) AS {COUNT}'])} FROM {name})"
 
     @staticmethod
     def sum(parts: Sequence[str]) -> str:

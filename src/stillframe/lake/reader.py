@@ -60,6 +60,11 @@ def content(session: SparkSession, root: Path, view: ViewState) -> DataFrame:
     return session.sql(text, base=base, changes=changes)
 
 
+def is_plain(view: ViewState) -> bool:
+    """Whether its content is read without adding rows up, each row once."""
+    return not view.changes or (bool(view.schema.keys) and view.level in KEYED_IN_EVERY_FRAME)
+
+
 def net_changes(session: SparkSession, root: Path, view: ViewState) -> DataFrame:
     """The sum of a view's changes, as one change."""
     files = [root / f.path for f in view.changes]

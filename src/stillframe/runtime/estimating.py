@@ -4,7 +4,7 @@
                   own rows as they were and, where these do not tell, its inputs' rows; the change added up
                   and written
     full          every input read, joined and grouped, all rows written; added up first, where states of the
-                  lake have changes beside plain rows
+                  lake that have no key have changes beside plain rows
     settling      the change's share of the rewriting that folds changes into plain files
 
 A relation that only its source has costs there what reading it was measured to cost. Law: an estimate depends
@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from math import log2
 
-from stillframe.algebra import Aggregate, Join, Plan, Scan, Semi, Window, relations
+from stillframe.algebra import Aggregate, Join, Plan, Scan, Semi, Window, relations, scans
 from stillframe.change import Keywise, body, columns_read, goes_on, keyed_inputs, terms
 from stillframe.change.propagation import (
     Calibration,
@@ -210,9 +210,10 @@ class Estimator:
         return rows * (self.prices.per_row_made + width * self.prices.per_byte_shuffled)
 
     def _signed(self, plan: Plan, sizes: Sizes, volume: float, below: float) -> float:
-        """States of the lake that changed are plain rows and signed ones: what is made of them is added up,
-        and of a key-wise operator also what it stands on."""
-        if all(sizes(name).row_seconds or not sizes(name).change for name in relations(plan)):
+        """States of the lake that changed and have no key are plain rows and signed ones: what is made of
+        them is added up, and of a key-wise operator also what it stands on."""
+        keyless = {scan.relation for scan in scans(plan) if not scan.schema.keys}
+        if all(sizes(name).row_seconds or not sizes(name).change for name in keyless):
             return 0.0
         seconds = _netted(self.prices, volume)
         if isinstance(plan, Keywise):

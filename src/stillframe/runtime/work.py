@@ -510,7 +510,7 @@ class Work:
     def _recomputed(self, view: View, reason: str) -> Outcome:
         upstream = {name: self._same(name) for name in view.upstream}
         plan = at(view.plan, Moment.AFTER, frozenset())
-        binder = Binder(self.reads, self._tables(), self.means.lake.path, {}, upstream)
+        binder = Binder(self.reads, self._tables(), self.means.lake.path, {}, upstream, anew=True)
         plain = binder.plain(scans(plan)) and not any(isinstance(node, Times) for node in walk(plan))
         computing = Computing(self._engine, binder)
         query = canonical_sql(computing.sql(binder.bind(plan), plain=plain), view.schema.types)
