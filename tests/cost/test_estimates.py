@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from stillframe.algebra import Aggregate, Measure, Output, Plan, Ref
+from stillframe.algebra import Aggregate, Measure, Output, Plan, Ref, Schema
+from stillframe.algebra.plan import map_scans
 from stillframe.algebra.types import BIGINT
 from stillframe.runtime.estimating import COLUMN_BYTES, Estimate, Estimator, Sized
 from stillframe.runtime.prices import BUILT_IN
@@ -19,7 +20,8 @@ NOWHERE = Path("nowhere")  # nothing is written here
 SHOWN = Situation(
     (Made(NOWHERE, "reading", 1000, 6, {"sensor": 100}), Made(NOWHERE, "sensor", 100, 4, {})), {"reading": 10}
 ).join
-COUNTED = Aggregate(SHOWN, (Output("sensor", Ref(1, BIGINT)),), (Measure("rows", "count"),))
+KEYLESS = map_scans(SHOWN, lambda scan, _: replace(scan, relation_schema=Schema(scan.schema.columns)))
+COUNTED = Aggregate(KEYLESS, (Output("sensor", Ref(1, BIGINT)),), (Measure("rows", "count"),))
 PRICES = replace(BUILT_IN["sail"], per_stage=3.0, per_byte_shuffled=0.5)
 NO_HANDING_OVER = replace(PRICES, per_byte_shuffled=0.0)
 
@@ -37,9 +39,14 @@ def test_a_change_is_added_up_before_it_is_written() -> None:
 
 
 def test_anew_is_added_up_where_states_of_the_lake_changed() -> None:
-    plain = estimate(SHOWN, at_source=True).full
-    assert estimate(SHOWN).full - plain == pytest.approx(3.0 + 0.5 * 1000 * COLUMN_BYTES * len(SHOWN.schema))
-    assert estimate(SHOWN, change=0).full == pytest.approx(plain)
+    plain = estimate(KEYLESS, at_source=True).full
+    added = estimate(KEYLESS).full - plain
+    assert added == pytest.approx(3.0 + 0.5 * 1000 * COLUMN_BYTES * len(KEYLESS.schema))
+    assert estimate(KEYLESS, change=0).full == pytest.approx(plain)
+
+
+def test_anew_nothing_is_added_up_where_rows_have_keys() -> None:
+    assert estimate(SHOWN).full == pytest.approx(estimate(SHOWN, at_source=True).full)
 
 
 def test_groups_anew_are_added_up_below_and_above() -> None:
