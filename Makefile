@@ -64,6 +64,7 @@ BENCH_TPCH ?= --scale 1 --frames 52 --engine all --spread all
 bench: setup servers
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev,bench]'
 	$(BIN)/python -m benchmarks.tpch all $(BENCH_TPCH)
+	$(BIN)/python -m benchmarks.memory
 	$(BIN)/python -m benchmarks.refresh
 	$(BIN)/python -m benchmarks.explore
 	$(BIN)/python -m benchmarks.capture_cost
