@@ -55,6 +55,10 @@ def test_a_large_change_computes_anew_and_says_why(shop: Shop, monkeypatch: pyte
     with shop.open() as warehouse:
         warehouse.refresh()
         shop.write("a", "UPDATE orders SET amount = amount + 1 WHERE id % 2 = 0")
+        planned = warehouse.plan("joined")
+        assert (planned["mode"], planned["next"]["reason"]) == ("full", "COST")
+        assert planned["alternatives"][0]["why_not"] == planned["next"]["detail"]
+        assert warehouse.plan("always")["next"] == {"mode": "incremental", "reason": "CHANGES"}
         result = warehouse.maintain()
         assert (result.outcomes["joined"].mode, result.outcomes["joined"].reason) == ("full", "COST")
         assert "anew about" in (result.outcomes["joined"].detail or "")

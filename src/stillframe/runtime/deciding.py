@@ -9,7 +9,7 @@ the view; and an estimate may be off by more than the two differ.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -77,7 +77,7 @@ class Deciding:
             if self._is_cheaper_anew(members, above, found):
                 anew.update(members)
         for name, estimate in found.items():
-            self.decisions[name] = Decision(estimate, models[name], *_told(name in anew, estimate))
+            self.decisions[name] = Decision(estimate, models[name], *told(name in anew, estimate))
 
     def model(self, view: View, found: Mapping[str, Estimate]) -> Estimate | None:
         """What prices and sizes say of a view, given the estimates of those it reads that are yet to come."""
@@ -116,14 +116,16 @@ class Deciding:
             return False  # a relation is not asked for again because much of it changed
         inside = set(members)
         read = sum(found[name].rows_read for name in members if inside.isdisjoint(self.views[name].upstream))
-        if read < FEW_ROWS:
-            return False
-        every = [found[name] for name in (*members, *above)]
-        by_change = sum(each.incremental + each.settling for each in every)
-        return CLEARLY * sum(each.full for each in every) < by_change
+        return is_clearly_cheaper_anew(read, [found[name] for name in (*members, *above)])
 
 
-def _told(anew: bool, estimate: Estimate) -> tuple[str, str]:
+def is_clearly_cheaper_anew(read: float, every: Sequence[Estimate]) -> bool:
+    """Of units that are computed anew together, which read so many rows."""
+    by_change = sum(each.incremental + each.settling for each in every)
+    return read >= FEW_ROWS and CLEARLY * sum(each.full for each in every) < by_change
+
+
+def told(anew: bool, estimate: Estimate) -> tuple[str, str]:
     by_change = f"by its changes about {seconds(estimate.incremental)}"
     if estimate.settling >= 0.05:
         by_change += f" and {seconds(estimate.settling)} to fold them in"

@@ -33,7 +33,7 @@ from stillframe.lake.frame import ViewState
 from stillframe.runtime.checking import operators
 from stillframe.runtime.choosing import live_protocol, live_view
 from stillframe.runtime.config import SettleBound
-from stillframe.runtime.deciding import FULL, INCREMENTAL
+from stillframe.runtime.deciding import AUTO, FULL, INCREMENTAL, is_clearly_cheaper_anew, told
 from stillframe.runtime.definitions import Definitions, View
 from stillframe.runtime.estimating import UNKNOWN_ROWS, Estimate, Estimator, Sized, relation_size, sized
 from stillframe.runtime.evaluating import MOST_ROWS
@@ -83,12 +83,15 @@ def explain(
     """The terms are those of all relations: a refresh leaves out the terms whose change is empty. Of a join,
     `propagation` says in which order changes are propagated, by the changes that wait."""
     plans = {"incremental": _incremental(view, situation, sources), "full": _full(view, situation)}
-    taken = "full" if view.policy == "full" else "incremental"
-    plan = plans.pop(taken)
     estimator = Estimator(prices(engine, warehouse), settle_rows, driver_rows)
     estimate = _estimate(view, situation, estimator)
+    upcoming = _next(view, situation, estimate)
+    taken = FULL if view.policy == FULL or upcoming["reason"] == "COST" else INCREMENTAL
+    plan = plans.pop(taken)
     live = live_protocol(view.algorithm, live_view(view.plan)) if view.conducted else None
-    why_not = {"full": "reads every relation whole", "incremental": "the view says refresh_policy = 'full'"}
+    why_not = {FULL: "reads every relation whole", INCREMENTAL: "the view says refresh_policy = 'full'"}
+    if upcoming["reason"] == "COST":
+        why_not[INCREMENTAL] = upcoming["detail"]
     return {
         "view": view.name,
         "algorithm": view.algorithm,
@@ -97,7 +100,7 @@ def explain(
         "level": view.level,
         "policy": view.policy,
         "mode": taken,
-        "next": _next(view, situation),
+        "next": upcoming,
         "expression": str(family),
         "propagation": _propagation(view, situation, estimator, family),
         "prices": origin(engine, warehouse),
@@ -176,7 +179,7 @@ def _keywise(plan: Plan) -> dict[str, Any] | None:
     return {"operator": operator, "keys": keys, "how": how(plan).words}
 
 
-def _next(view: View, situation: Situation) -> dict[str, str]:
+def _next(view: View, situation: Situation, estimate: Estimate) -> dict[str, str]:
     """What a refresh now would do, as far as this view alone tells."""
     state = situation.state
     if state is None or state.vector is None:
@@ -187,6 +190,8 @@ def _next(view: View, situation: Situation) -> dict[str, str]:
         return {"mode": "full", "reason": "POLICY"}
     if all(count == 0 for count in situation.waiting.values()):
         return {"mode": "unchanged", "reason": "NO_CHANGES"}
+    if view.policy == AUTO and is_clearly_cheaper_anew(estimate.rows_read, [estimate]):
+        return {"mode": FULL, "reason": "COST", "detail": told(True, estimate)[1]}
     return {"mode": "incremental", "reason": "CHANGES"}
 
 
