@@ -19,11 +19,13 @@ import json
 import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from benchmarks.tpch.data import COLUMNS, KEYS, TABLES, duck, made, scale_folder, tables
 from benchmarks.tpch.views import JOIN, checksum
 
 SIGN = "sign"
+MEASURES = ("c_acctbal", "o_totalprice", "l_quantity", "l_discount", "s_acctbal")
 _SKEW = math.log(0.8) / math.log(0.2)
 _LINES_OF_A_SUPPLIER = 600
 
@@ -51,7 +53,8 @@ class Workload:
         }
 
     def facts(self) -> dict[str, object]:
-        """Rows changed in each frame, and the view's row count and checksum after the last one."""
+        """Rows changed in each frame; the view's totals before the first and after each; its row count and
+        checksum after the last one."""
         return dict(json.loads((self.folder / "facts.json").read_text(encoding="utf-8")))
 
     def state(self, number: int) -> Path:
@@ -61,11 +64,29 @@ class Workload:
         return made(self.folder / f"state-{number:04}", lambda folder: _state(self, number, folder))
 
 
+def view_totals(con: Any, query: str) -> tuple[int, int]:
+    """Lines of the view, and a sum over them in cents."""
+    measures = " + ".join(MEASURES)
+    found = con.execute(
+        f"SELECT count(*), CAST(sum(l_orderkey + 7 * l_linenumber + 100 * ({measures})) AS BIGINT)"
+        f" FROM ({query})"
+    ).fetchone()
+    return int(found[0]), int(found[1])
+
+
 def _make(workload: Workload, folder: Path) -> None:
     maker = _Maker(workload)
-    counts = [maker.frame(number, folder / f"frame-{number:04}") for number in range(1, workload.frames + 1)]
+    counts, totals = [], [view_totals(maker.con, JOIN)]
+    for number in range(1, workload.frames + 1):
+        counts.append(maker.frame(number, folder / f"frame-{number:04}"))
+        totals.append(view_totals(maker.con, JOIN))
     rows, total = checksum(maker.con, f"({JOIN})", "joined")
-    facts = {**asdict(workload), "changed": counts, "joined": {"rows": rows, "checksum": total}}
+    facts = {
+        **asdict(workload),
+        "changed": counts,
+        "totals": totals,
+        "joined": {"rows": rows, "checksum": total},
+    }
     (folder / "facts.json").write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
 
 
