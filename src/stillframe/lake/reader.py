@@ -46,7 +46,7 @@ def content(session: SparkSession, root: Path, view: ViewState) -> DataFrame:
     if not view.changes:
         return base
     signed = view_struct(view.schema, count=True)
-    if is_connect(session) and view.schema.keys and view.level in KEYED_IN_EVERY_FRAME:
+    if is_connect(session) and is_keyed(view):
         last = generations(view)
         each = {
             f"changes{i}": read_files(
@@ -60,9 +60,9 @@ def content(session: SparkSession, root: Path, view: ViewState) -> DataFrame:
     return session.sql(text, base=base, changes=changes)
 
 
-def is_plain(view: ViewState) -> bool:
-    """Whether its content is read without adding rows up, each row once."""
-    return not view.changes or (bool(view.schema.keys) and view.level in KEYED_IN_EVERY_FRAME)
+def is_keyed(view: ViewState) -> bool:
+    """Whether it has its key in every frame, so that its content has each row once."""
+    return bool(view.schema.keys) and view.level in KEYED_IN_EVERY_FRAME
 
 
 def net_changes(session: SparkSession, root: Path, view: ViewState) -> DataFrame:

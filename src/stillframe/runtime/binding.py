@@ -39,7 +39,7 @@ from stillframe.algebra.signatures import EvaluationError
 from stillframe.change import join_order, links
 from stillframe.engine import TASK_ROWS, Staged, Tables
 from stillframe.lake.frame import ViewState
-from stillframe.lake.reader import content, is_plain
+from stillframe.lake.reader import content, is_keyed
 from stillframe.runtime.columnar import Columns, columns_in, met
 from stillframe.runtime.evaluating import is_exact_scalar
 from stillframe.runtime.holding import bag_of
@@ -135,7 +135,7 @@ class Binder:
     staged: dict[str, Staged] = field(default_factory=dict)  # rows that were computed on the way
     left: dict[str, Left] = field(default_factory=dict)  # places of which less than all of a change is read
     bound: dict[str, Table] = field(default_factory=dict)  # what the scans of bound plans read
-    anew: bool = False  # states of the lake are read whole, each row once where that is plain
+    anew: bool = False  # states of the lake that have a key are read whole, each row once
     _values: dict[tuple[object, ...], pa.Array | None] = field(default_factory=dict)
     _thorough: bool = False
 
@@ -158,7 +158,7 @@ class Binder:
     def plain(self, scans: Sequence[Scan]) -> bool:
         """Whether all these states count every row once, so that their join does too."""
         return all(
-            is_plain(self.upstream[scan.relation].after)
+            not (after := self.upstream[scan.relation].after).changes or self._is_whole(after)
             if scan.relation in self.upstream
             else self.reads.state(scan.relation).plain
             for scan in scans
@@ -350,7 +350,7 @@ class Binder:
                 lambda: self.tables().view_rows(change.files, change.schema, signed=True),
             )
         state = view.after if scan.at is Moment.AFTER else view.before
-        if self.anew and state.changes and is_plain(state):
+        if state.changes and self._is_whole(state):
             return Table(state.rows, None, lambda: self._whole(state))
         for looked_for in (keys, None) if keys is not None else (None,):
             name = None if view.own else scan.relation
@@ -360,6 +360,9 @@ class Binder:
         if not state.base and not state.changes:
             return Table(0, (), lambda: self._content((state, 1)))
         return Table(state.rows, None, lambda: self._content((state, 1)))
+
+    def _is_whole(self, view: ViewState) -> bool:
+        return self.anew and is_keyed(view)
 
     def _whole(self, view: ViewState) -> str:
         return self.tables().plain_rows(lambda session: content(session, self.root, view), view.schema)
