@@ -27,8 +27,10 @@ from stillframe.lake.frame import Frame, ViewState
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+MOST_BROADCAST = 4_000_000  # rows of changes whose keys Spark sends to every task; two longs take 60 bytes
 KEYED_IN_EVERY_FRAME = ("strong", "complete")  # levels at which a frame is the view of one state
 
+_PLACE = "__change"
 _SKIPPED = r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)*"
 _WITH = re.compile(rf"{_SKIPPED}WITH\b(?:{_SKIPPED}RECURSIVE\b)?", re.IGNORECASE | re.DOTALL)
 
@@ -45,16 +47,10 @@ def content(session: SparkSession, root: Path, view: ViewState) -> DataFrame:
     base = read_files(session, [root / f.path for f in view.base], view_struct(view.schema, count=False))
     if not view.changes:
         return base
+    if is_keyed(view):
+        few = not is_connect(session) and sum(f.rows for f in view.changes) <= MOST_BROADCAST
+        return session.sql(_last_wins(view, broadcast=few), base=base, changes=_in_order(session, root, view))
     signed = view_struct(view.schema, count=True)
-    if is_connect(session) and is_keyed(view):
-        last = generations(view)
-        each = {
-            f"changes{i}": read_files(
-                session, [root / f.path for f in view.changes if f.frame == frame], signed
-            )
-            for i, frame in enumerate(last)
-        }
-        return session.sql(_last_wins(view, len(last)), base=base, **each)
     changes = read_files(session, [root / f.path for f in view.changes], signed)
     text = content_sql(view, hashed=not is_connect(session))
     return session.sql(text, base=base, changes=changes)
@@ -76,6 +72,34 @@ def net_changes(session: SparkSession, root: Path, view: ViewState) -> DataFrame
 def generations(view: ViewState) -> tuple[int, ...]:
     """The last frames of the changes that lie side by side, oldest first; each of them is net in itself."""
     return tuple(sorted({f.frame for f in view.changes}))
+
+
+def _in_order(session: SparkSession, root: Path, view: ViewState) -> DataFrame:
+    """The rows of the changes, each with the place of its change among them, oldest first; of one, no place.
+
+    Spark reads all files at once and tells rows apart by the files they are in: of the parts of a UNION ALL
+    it would join each for itself. Sail does not say which file a row is of."""
+    signed, order = view_struct(view.schema, count=True), generations(view)
+    if len(order) == 1:
+        return read_files(session, [root / f.path for f in view.changes], signed)
+    if is_connect(session):
+        each = {
+            f"changes{i}": read_files(
+                session, [root / f.path for f in view.changes if f.frame == frame], signed
+            )
+            for i, frame in enumerate(order)
+        }
+        text = " UNION ALL ".join(f"SELECT *, {i} AS {_PLACE} FROM {{changes{i}}}" for i in range(len(order)))
+        return session.sql(text, **each)
+    from pyspark.sql import functions as F
+
+    places = session.createDataFrame(
+        [("/".join(f.path.split("/")[-2:]), order.index(f.frame)) for f in view.changes],
+        f"__file STRING, {_PLACE} INT",
+    )
+    rows = read_files(session, [root / f.path for f in view.changes], signed)
+    named = rows.withColumn("__file", F.substring_index(F.col("_metadata.file_path"), "/", -2))
+    return named.join(F.broadcast(places), "__file").drop("__file")
 
 
 def frame_query(session: SparkSession, root: Path, frame: Frame, text: str) -> DataFrame:
@@ -116,28 +140,23 @@ def content_sql(view: ViewState, *, hashed: bool) -> str:
     )
 
 
-def _last_wins(view: ViewState, changes: int) -> str:
-    """SQL over {base} and {changes0}, {changes1}, …, oldest first. Law: where a key is one in every frame,
-    a row that came is there until a later change takes a row of its key away. So no row is added up, and of
-    the columns only the key and those that are asked for are read."""
-    key, places = _key(view), range(changes)
-    columns = ", ".join(identifier(name) for name in view.schema.names)
-    leaving = " UNION ALL ".join(
-        f"SELECT {', '.join(key)}, {i} AS __change FROM {{changes{i}}} WHERE {COUNT} < 0" for i in places
-    )
-    gone = " AND ".join(f"b.{name} = l.{name}" for name in key)
-    kept = f"SELECT {_of('b', view)} FROM {{base}} b LEFT ANTI JOIN ({leaving}) l ON {gone}"
-    coming = [f"SELECT {columns}, {i} AS __change FROM {{changes{i}}} WHERE {COUNT} > 0" for i in places]
-    *earlier, newest = coming
-    newest = f"SELECT {columns} FROM ({newest})"
-    if not earlier:
-        return f"{kept} UNION ALL {newest}"
-    undone = " AND ".join(f"c.{name} = l.{name}" for name in key)
-    lasting = (
-        f"SELECT {_of('c', view)} FROM ({' UNION ALL '.join(earlier)}) c "
-        f"LEFT ANTI JOIN ({leaving}) l ON {undone} AND l.__change > c.__change"
-    )
-    return f"{kept} UNION ALL {lasting} UNION ALL {newest}"
+def _last_wins(view: ViewState, *, broadcast: bool) -> str:
+    """SQL over {base} and {changes} in order. Law: where a key is one in every frame, a row that came is
+    there until a later change takes a row of its key away. So no row is added up, and of the columns only
+    the key and those that are asked for are read."""
+    key, hint = _key(view), "/*+ BROADCAST(l) */ " if broadcast else ""
+    several = len(generations(view)) > 1
+
+    def lacking(rows: str) -> str:
+        same = " AND ".join(f"r.{name} = l.{name}" for name in key)
+        told = ", ".join([*key, *([_PLACE] if several else [])])
+        leaving = f"SELECT {told} FROM {{changes}} WHERE {COUNT} < 0"
+        return f"SELECT {hint}{_of('r', view)} FROM {rows} r LEFT ANTI JOIN ({leaving}) l ON {same}"
+
+    coming = f"(SELECT * FROM {{changes}} WHERE {COUNT} > 0)"
+    if not several:
+        return f"{lacking('{base}')} UNION ALL SELECT {_of('r', view)} FROM {coming} r"
+    return f"{lacking('{base}')} UNION ALL {lacking(coming)} AND l.{_PLACE} > r.{_PLACE}"
 
 
 def _key(view: ViewState) -> list[str]:
