@@ -81,10 +81,24 @@ def _total(values: Values) -> Decimal:
 def _average(result: Type, values: Values) -> Any:
     count = sum(n for _, n in values)
     if result == DOUBLE and all(isinstance(value, int) for value, _ in values):
-        return float(sum(value * n for value, n in values)) / float(count)
+        return mean(result, sum(value * n for value, n in values), count)
     if result == DOUBLE:
         return _floats(values) / count
-    return to_decimal(_WIDE.divide(_total(values), Decimal(count)), result)
+    return mean(result, _total(values), count)
+
+
+def plus(total: int | Decimal, value: int | Decimal) -> int | Decimal:
+    """Exact, whatever the digits."""
+    if isinstance(total, Decimal) or isinstance(value, Decimal):
+        return _WIDE.add(Decimal(total), Decimal(value))
+    return total + value
+
+
+def mean(result: Type, total: int | Decimal, count: int) -> Any:
+    """Of whole numbers or decimals, from their sum; `count` is not 0."""
+    if result == DOUBLE:
+        return float(total) / float(count)
+    return to_decimal(_WIDE.divide(Decimal(total), Decimal(count)), result)
 
 
 def _spread(*, sample: bool, root: bool) -> Callable[[Type, Values], Any]:

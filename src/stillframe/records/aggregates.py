@@ -1,0 +1,92 @@
+"""COUNT, SUM and AVG, any number of them in one view (algorithms 1 to 6). Strong.
+
+    data = (rows of the group, for each aggregate: the sum of its values, how many there are)
+
+Sums are of whole numbers and decimals, which add up to the same in every order. NULL is no value; a group
+whose rows have none shows the sum NULL. A group without rows is kept, hidden, and shown again when one comes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+from stillframe.algebra.aggregates import aggregated, mean, plus
+from stillframe.algebra.types import Type
+from stillframe.records.entry import Image, Row, Touch
+from stillframe.records.program import Reading
+from stillframe.records.requests import State
+from stillframe.records.store import Key
+
+Total = tuple[int | Decimal, int]
+Group = tuple[int, tuple[Total, ...]]
+
+
+class Measure(NamedTuple):
+    """`place` is that of its argument among an image's values; None counts rows."""
+
+    function: str
+    type: Type
+    place: int | None = None
+
+
+@dataclass(frozen=True)
+class Aggregates:
+    measures: tuple[Measure, ...]
+    always: bool = False  # the one group of a view without GROUP BY is there without rows too
+
+    @property
+    def empty(self) -> Group:
+        return 0, ((0, 0),) * len(self.measures)
+
+    def record(self, touch: Touch) -> Key:
+        return Key(touch.key)
+
+    def program(self, key: Key, touches: tuple[Touch, ...]) -> Reading:
+        return Reading(self, key, touches)
+
+    def fold(self, data: Group, touch: Touch) -> Group:
+        for image, sign in ((touch.left, -1), (touch.came, 1)):
+            if image is not None:
+                data = self._added(data, image, sign)
+        return data
+
+    def _added(self, data: Group, image: Image, sign: int) -> Group:
+        rows, totals = data
+        return rows + sign, tuple(
+            _added(total, None if measure.place is None else image.values[measure.place], sign)
+            if measure.place is None or image.values[measure.place] is not None
+            else total
+            for total, measure in zip(totals, self.measures, strict=True)
+        )
+
+    def asks(self, data: Group, touches: tuple[Touch, ...]) -> None:
+        return None
+
+    def answered(self, data: Group, touches: tuple[Touch, ...], answer: Any) -> Group:
+        raise AssertionError("asks nothing")
+
+    def row(self, key: Row, state: State) -> Row | None:
+        rows, totals = state.data
+        if not rows and not self.always:
+            return None
+        shown = (_shown(measure, total) for measure, total in zip(self.measures, totals, strict=True))
+        return (*key, *shown)
+
+
+def _added(total: Total, value: Any, sign: int) -> Total:
+    amount, known = total
+    return amount if value is None else plus(amount, sign * value), known + sign
+
+
+def _shown(measure: Measure, total: Total) -> Any:
+    amount, known = total
+    match measure.function:
+        case "count":
+            return known
+        case "sum":
+            return aggregated("sum", measure.type, [(amount, 1)] if known else [])
+        case "avg":
+            return mean(measure.type, amount, known) if known else None
+    raise AssertionError(measure.function)

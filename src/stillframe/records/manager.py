@@ -1,0 +1,149 @@
+"""A view manager: takes the entries of its streams in order, some at a time, and brings the records up to
+them.
+
+Entries that touch one record are applied in one write. Programs of different records run side by side: in
+each round the store is asked once for all they want to read, and once for all they want to write. What
+another manager was faster with is tried again. A manager keeps nothing: one that dies is replaced by one
+that begins again, and finds by the records' signatures what was done."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from stillframe.records.classes import Served
+from stillframe.records.encoding import key_text
+from stillframe.records.entry import Entry, Touch, touches
+from stillframe.records.keeping import kept, state_of
+from stillframe.records.program import Done, Program
+from stillframe.records.requests import Ask, Held, Put, Read, State, Tagged
+from stillframe.records.store import ABSENT, Key, Record, RecordStore, Write
+
+AT_ONCE = 2_000  # entries whose records are brought forward together
+PER_CALL = 500  # records of one call to the store
+
+Answers = Callable[[Sequence[Any]], Sequence[Any]]  # the base's, to questions of the view's class
+
+
+@dataclass
+class Tally:
+    """What a manager did. A conflict is a write that came too late."""
+
+    entries: int = 0
+    reads: int = 0
+    writes: int = 0
+    conflicts: int = 0
+    asked: int = 0
+
+
+@dataclass
+class Manager:
+    served: Served
+    store: RecordStore
+    ask: Answers
+    tally: Tally = field(default_factory=Tally)
+
+    def take(self, entries: Iterable[Entry]) -> Tally:
+        """All of some streams' entries, each stream's in order."""
+        for some in _entries(entries, AT_ONCE):
+            self.tally.entries += len({(entry.stream, entry.position) for entry in some})
+            self._run(list(self._programs(some)))
+        return self.tally
+
+    def _programs(self, entries: Iterable[Entry]) -> Iterator[Program]:
+        by_record: dict[Key, list[Touch]] = {}
+        for entry in entries:
+            for touch in touches(entry):
+                by_record.setdefault(self.served.view.record(touch), []).append(touch)
+        for key, of in by_record.items():
+            yield self.served.view.program(key, tuple(of))
+
+    def _run(self, programs: list[Program]) -> None:
+        while programs:
+            following: list[Program] = []
+            for program, answer in self._answered(programs):
+                found = program.advance(answer)
+                following += found.then if isinstance(found, Done) else (found,)
+            programs = following
+
+    def _answered(self, programs: Sequence[Program]) -> Iterator[tuple[Program, Any]]:
+        reading = [(program, r) for program in programs if isinstance(r := program.request, Read)]
+        asking = [(program, r) for program in programs if isinstance(r := program.request, Ask)]
+        writing = [(program, r) for program in programs if isinstance(r := program.request, Put)]
+        for some in _some(reading, PER_CALL):
+            for (program, _), record in zip(some, self.store.read([r.key for _, r in some]), strict=True):
+                self.tally.reads += 1
+                yield program, _held(record)
+        for program in programs:
+            if isinstance(request := program.request, Tagged):
+                yield program, tuple(self.store.tagged(key_text(request.link)))
+        if asking:
+            self.tally.asked += len(asking)
+            answers = self.ask([request.question for _, request in asking])
+            yield from zip((program for program, _ in asking), answers, strict=True)
+        yield from self._written(writing)
+
+    def _written(self, writing: list[tuple[Program, Put]]) -> Iterator[tuple[Program, bool]]:
+        """Two programs of one record, as two partners of one row may start, are not written at once."""
+        taken: set[Key] = set()
+        first: list[tuple[Program, Put]] = []
+        for program, put in writing:
+            if put.key in taken:
+                yield program, False
+            else:
+                taken.add(put.key)
+                first.append((program, put))
+        for some in _some(first, PER_CALL):
+            done = self.store.test_and_set([self._write(put) for _, put in some])
+            for (program, _), success in zip(some, done, strict=True):
+                self.tally.writes += success
+                self.tally.conflicts += not success
+                yield program, success
+
+    def _write(self, put: Put) -> Write:
+        if put.state is None:
+            return Write(put.key, put.expected, None)
+        shown = None if put.key.kind else self.served.shown(put.key.values, put.state)
+        record = Record(_version(), shown, kept(put.state))
+        return Write(put.key, put.expected, record, _tag(put.state))
+
+
+def _some(items: Iterable[Any], size: int) -> Iterator[list[Any]]:
+    some: list[Any] = []
+    for item in items:
+        some.append(item)
+        if len(some) == size:
+            yield some
+            some = []
+    if some:
+        yield some
+
+
+def _entries(entries: Iterable[Entry], size: int) -> Iterator[list[Entry]]:
+    """What one step of the log is to the two sides of a view is never parted: a record that reflects one of
+    them is taken to reflect both."""
+    some: list[Entry] = []
+    for entry in entries:
+        if len(some) >= size and entry[:2] != some[-1][:2]:
+            yield some
+            some = []
+        some.append(entry)
+    if some:
+        yield some
+
+
+def _held(record: Record) -> Held:
+    if record.version == ABSENT:
+        return Held()
+    return Held(record.version, state_of(record.kept))
+
+
+def _tag(state: State) -> str | None:
+    return None if state.link is None else key_text(state.link)
+
+
+def _version() -> int:
+    """Of the system's randomness: processes that are copies of one another must not agree."""
+    return (int.from_bytes(os.urandom(8)) >> 2) + 1
