@@ -16,9 +16,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import psycopg
 import pymysql
+import redis
 
 START_SECONDS = 60.0
 
@@ -223,6 +225,52 @@ def mariadb(*options: str) -> Iterator[MariadbServer]:
         ]
         subprocess.run([*unprivileged(), *install], check=True, capture_output=True, cwd=folder)
         server = MariadbServer(folder, free_port(), options)
+        server.start()
+        try:
+            yield server
+        finally:
+            server.stop()
+
+
+@dataclass
+class RedisServer:
+    """`password` is asked of everyone, where there is one. `options` are redis-server's own."""
+
+    folder: Path
+    port: int
+    password: str = ""
+    options: tuple[str, ...] = ()
+    process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        log = self.folder / "log"
+        command = [program("redis-server", "redis-server"), "--port", str(self.port), "--bind", "127.0.0.1"]
+        command += ["--dir", str(self.folder / "data"), "--save", "", "--appendonly", "no", *self.options]
+        if self.password:
+            command += ["--requirepass", self.password]
+        with log.open("ab") as out:
+            self.process = subprocess.Popen([*unprivileged(), *command], stdout=out, stderr=out)
+        wait_until(lambda: self.connect().ping(), self.process, log)
+
+    def stop(self, *, kill: bool = False) -> None:
+        if self.process is not None:
+            (self.process.kill if kill else self.process.terminate)()
+            self.process.wait(60)
+            self.process = None
+
+    def url(self, database: int = 0) -> str:
+        login = f":{quote(self.password, safe='')}@" if self.password else ""
+        return f"redis://{login}127.0.0.1:{self.port}/{database}"
+
+    def connect(self, database: int = 0) -> redis.Redis:
+        return redis.Redis.from_url(self.url(database), decode_responses=True)
+
+
+@contextmanager
+def redis_server(*options: str, password: str = "") -> Iterator[RedisServer]:
+    """It forgets everything when it stops, unless the options say `--appendonly yes`."""
+    with private_folder("stillframe-redis-") as folder:
+        server = RedisServer(folder, free_port(), password, options)
         server.start()
         try:
             yield server

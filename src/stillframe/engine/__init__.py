@@ -29,6 +29,7 @@ from stillframe.engine.stage import (
     counts_one,
     followed_by,
     stage,
+    staged_by_task,
     staged_query,
     staged_table,
 )
@@ -64,6 +65,7 @@ __all__ = [
     "repeated_sql",
     "select_sql",
     "stage",
+    "staged_by_task",
     "staged_query",
     "staged_table",
     "view_struct",

@@ -24,6 +24,19 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
+# Codes of errors that a source or a store of records raises inside a task.
+TOLD_BY_TASKS = (
+    *(
+        "VALUE_MISMATCH",
+        "CAPTURE_GAP",
+        "SOURCE_ERROR",
+        "STORE_ERROR",
+        "FENCED",
+        "UNREACHABLE",
+        "LOGIN_REFUSED",
+    ),
+    *("LOCKED", "STORE_TAKEN", "STORE_NOT_MADE", "STORE_CHANGED", "STORE_FULL", "READ_ONLY", "NOT_PERMITTED"),
+)
 FILES = 2  # that many rows of the driver are written to, side by side
 FILE_ROWS = 100_000
 SAMPLE_ROWS = 2_000
@@ -131,8 +144,8 @@ def _is_java(error: Exception) -> bool:
 
 def _told(error: Exception) -> EngineError:
     text = str(error)
-    for code in ("VALUE_MISMATCH", "CAPTURE_GAP", "SOURCE_ERROR"):
-        if f"{code}: " in text:  # raised by a source inside a task
+    for code in TOLD_BY_TASKS:
+        if f"{code}: " in text:
             line = next(line for line in text.splitlines() if f"{code}: " in line)
             return EngineError(line.split(f"{code}: ", 1)[1].strip(), code=code)
     lacking = _lacking(text)

@@ -170,7 +170,7 @@ def stage(
     del batches
     if net:
         return _net_by_task(engine(), read, positions, types, folder)
-    return _by_task(engine(), read, positions, types, folder)
+    return staged_by_task(engine(), read, positions, types, folder)
 
 
 def _few(found: Iterator[pa.RecordBatch], schema: pa.Schema, most: int) -> tuple[list[pa.RecordBatch], bool]:
@@ -231,9 +231,11 @@ def _retyped(found: pa.Schema, expected: pa.Schema) -> SourceError:
     )
 
 
-def _by_task(
+def staged_by_task(
     engine: Engine, read: Read, positions: Sequence[int], types: Sequence[Type], folder: Path
 ) -> Staged:
+    """A read that a task does, however small: the driver sees none of its rows."""
+
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _ in batches:
             yield from read()
@@ -264,7 +266,7 @@ def _net_by_task(
 ) -> Staged:
     """What is read is compared by the engine; what is left of it may be few rows, which the driver keeps."""
     raw, net = folder / "raw", folder / "net"
-    signed = _by_task(engine, read, positions, types, raw)
+    signed = staged_by_task(engine, read, positions, types, raw)
     with engine_errors():
         name = f"sf_net_{get_ident():x}"
         read_files(engine.maintenance, signed.files, staged_struct(types)).createOrReplaceTempView(name)

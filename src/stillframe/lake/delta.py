@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from stillframe.errors import LakeError
 from stillframe.lake import housekeeping, lock, tables
-from stillframe.lake.frame import ChangeFile, DataFile, Frame, ViewState
+from stillframe.lake.frame import RECORDS, ChangeFile, DataFile, Frame, ViewState
 from stillframe.lake.frames import FrameLog
 from stillframe.lake.layout import CHANGES, DATA, STAGING, Layout, sync
 from stillframe.lake.storage import Storage, Vacuumed
@@ -159,7 +159,11 @@ class Lake(Storage):
         since, and from time to time."""
         newest = self.newest()
         for view in newest.views.values() if newest else ():
-            if view.vector is None or self._shown.get(view.table) == (view.settled, view.base):
+            if (
+                view.vector is None
+                or view.algorithm == RECORDS
+                or self._shown.get(view.table) == (view.settled, view.base)
+            ):
                 continue
             if self.settled_frame(view.table) == view.settled:
                 self._shown[view.table] = (view.settled, view.base)

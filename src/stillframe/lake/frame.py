@@ -11,6 +11,7 @@ from stillframe.algebra.schema import Schema
 CURRENT = "current"
 HELD = "held"
 STOPPED = "stopped"
+RECORDS = "records"  # the algorithm of views whose content is in a store of records, and not here
 
 
 @dataclass(frozen=True, slots=True)

@@ -127,7 +127,7 @@ def served(plan: Plan, level: str = "strong", key: Sequence[int] = ()) -> Served
 
 def _unknown(plan: Plan) -> NoRecords:
     what = {
-        "Filter": "conditions on groups (HAVING)",
+        "Aggregate": "conditions on groups (HAVING), or groups of groups,",
         "Join": "joins of more than two relations, or of other than tables",
         "Window": "windows and LIMIT",
         "Semi": "subqueries and outer joins",
@@ -158,9 +158,18 @@ def _relation(plan: Plan) -> tuple[Scan, tuple[Scalar, ...], tuple[Scalar, ...]]
         plan = plan.input
     if not isinstance(plan, Scan):
         raise _unknown(plan)
+    _require_key(plan)
     if outputs is None:
         outputs = tuple(Ref(i, column.type, column.name) for i, column in enumerate(plan.schema))
     return plan, tuple(conditions), outputs
+
+
+def _require_key(scan: Scan) -> None:
+    if not scan.schema.keys:
+        raise NoRecords(
+            f"{scan.relation} has no key, so nothing tells its records apart",
+            hint="declare a primary key whose columns are NOT NULL",
+        )
 
 
 def _rows(source: Plan, outputs: tuple[Scalar, ...], wanted: tuple[int, ...]) -> Served:
@@ -297,6 +306,8 @@ def _set_operation(
 
 
 def _joined(left: Scan, right: Scan, conditions: Sequence[Scalar], outputs: tuple[Scalar, ...]) -> Served:
+    _require_key(left)
+    _require_key(right)
     links = _links(left, right, conditions)
     if links is None:
         swapped = _swapped(left, right)

@@ -13,11 +13,8 @@ is thought dead, each does so from the beginning and in order.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, NamedTuple
-from zlib import crc32
-
-from stillframe.records.encoding import key_text
 
 STREAMS = 64
 
@@ -59,10 +56,6 @@ class Touch(NamedTuple):
     stream: int
     position: Position
     side: int = 0
-
-
-def stream_of(relation: str, key: Sequence[Any]) -> int:
-    return crc32(f"{relation}:{key_text(key)}".encode()) % STREAMS
 
 
 def touches(entry: Entry) -> Iterator[Touch]:

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
+from operator import add
 from typing import Any
 
 from stillframe.records.classes import Served
@@ -37,12 +38,16 @@ class Tally:
     conflicts: int = 0
     asked: int = 0
 
+    def __add__(self, other: Tally) -> Tally:
+        return Tally(*map(add, astuple(self), astuple(other)))
+
 
 @dataclass
 class Manager:
     served: Served
     store: RecordStore
     ask: Answers
+    since: int = 0  # what records reflect of earlier sessions is forgotten: the view was loaded anew
     tally: Tally = field(default_factory=Tally)
 
     def take(self, entries: Iterable[Entry]) -> Tally:
@@ -75,7 +80,7 @@ class Manager:
         for some in _some(reading, PER_CALL):
             for (program, _), record in zip(some, self.store.read([r.key for _, r in some]), strict=True):
                 self.tally.reads += 1
-                yield program, _held(record)
+                yield program, self._held(record)
         for program in programs:
             if isinstance(request := program.request, Tagged):
                 yield program, tuple(self.store.tagged(key_text(request.link)))
@@ -84,6 +89,12 @@ class Manager:
             answers = self.ask([request.question for _, request in asking])
             yield from zip((program for program, _ in asking), answers, strict=True)
         yield from self._written(writing)
+
+    def _held(self, record: Record) -> Held:
+        if record.version == ABSENT:
+            return Held()
+        state = state_of(record.kept)
+        return Held(record.version, state if state.signature.session >= self.since else None)
 
     def _written(self, writing: list[tuple[Program, Put]]) -> Iterator[tuple[Program, bool]]:
         """Two programs of one record, as two partners of one row may start, are not written at once."""
@@ -132,12 +143,6 @@ def _entries(entries: Iterable[Entry], size: int) -> Iterator[list[Entry]]:
         some.append(entry)
     if some:
         yield some
-
-
-def _held(record: Record) -> Held:
-    if record.version == ABSENT:
-        return Held()
-    return Held(record.version, state_of(record.kept))
 
 
 def _tag(state: State) -> str | None:

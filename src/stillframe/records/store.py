@@ -75,6 +75,9 @@ class RecordStore(Protocol):
         """From now on writes of handles of lower epochs are refused, each of them whole, with `Fenced`. An
         epoch that is lower than one before it is refused itself."""
 
+    def fenced(self) -> int:
+        """The epoch that was fenced last; 0 where none was."""
+
     def read(self, keys: Sequence[Key]) -> list[Record]:
         """The records of these keys, in this order; `NOTHING` for one that is not there."""
 

@@ -68,7 +68,11 @@ def with_copies(
     newest frame shows, when a copy is yet to be made or was made since the view was last maintained: it goes
     forward, and need not be computed anew."""
     shown = shown or {}
-    reading = [view for view in definitions.views.values() if not view.conducted and view.level != TOP]
+    reading = [
+        view
+        for view in definitions.views.values()
+        if not view.conducted and view.level != TOP and view.served is None
+    ]
     wanted = copies.wanted({relation for view in reading for relation in view.relations}, worth)
     if not wanted:
         return definitions

@@ -12,6 +12,8 @@ from stillframe.algebra import Plan, Schema, normalize, relations
 from stillframe.algebra.narrow import narrow
 from stillframe.change import Refers, split
 from stillframe.errors import ProjectError, StillframeError
+from stillframe.lake.frame import RECORDS
+from stillframe.records.classes import NoRecords, Served, served
 from stillframe.runtime.choosing import DEFAULT_LEVEL, NATIVE, Offer, choose
 from stillframe.sources.base import Reference, Relation
 from stillframe.sql import (
@@ -46,6 +48,7 @@ class View:
     query: Plan | None = None
     owner: str = ""
     operators: tuple[Operator, ...] = ()
+    served: Served | None = None  # as records
 
     @property
     def whole(self) -> Plan:
@@ -62,7 +65,7 @@ class View:
     @property
     def conducted(self) -> bool:
         """Whether a live protocol brings it forward."""
-        return self.algorithm != NATIVE
+        return self.algorithm not in (NATIVE, RECORDS)
 
     @property
     def policy(self) -> str:
@@ -302,12 +305,15 @@ def _resolve(
     offers: Callable[[str], Offer] | None,
 ) -> tuple[View, ...]:
     """The view, after the parts it is split into."""
-    names = Names(catalog, {name: view.schema for name, view in views.items() if not view.owner})
+    shown = {n: view.schema for n, view in views.items() if not view.owner and view.served is None}
+    names = Names(catalog, shown)
     try:
         found, operators = resolved(text.select, names, text.name)
         plan = normalize(narrow(normalize(found)))
     except Refused as refused:
         raise Refused([_in_file(text, reason) for reason in refused.reasons], refused.view) from None
+    if "serve" in text.options:
+        return (_as_records(text, normalize(found), views),)
     parts, rest = split(plan, text.name)
     known = dict(views)
     made: list[View] = []
@@ -334,6 +340,35 @@ def _resolve(
     return tuple(
         replace(view, level=choice.level, algorithm=choice.algorithm, why=choice.why) for view in made
     )
+
+
+def _as_records(text: ViewText, plan: Plan, views: Mapping[str, View]) -> View:
+    """A view of sources' relations that is served as records."""
+    try:
+        reads = relations(plan)
+        above = [name for name in reads if name in views]
+        if above:
+            raise NoRecords(
+                f"a view that is served reads relations of sources, and {text.name} reads view {above[0]}",
+                hint=f"write what {above[0]} selects in its place",
+            )
+        key = [
+            _position(plan.schema, name.strip()) for name in text.options.get("key", "").split(",") if name
+        ]
+        way = served(plan, text.options.get("consistency", DEFAULT_LEVEL), key)
+    except NoRecords as error:
+        reason = Reason(error.code, error.message, error.hint, text.line, 1, text.name)
+        raise Refused([reason], text.name) from None
+    sources = frozenset(name.split(".", 1)[0] for name in reads)
+    why = f"served as records of a view of class {way.called}"
+    return View(text, plan, reads, (), sources, way.level, RECORDS, why, query=plan, served=way)
+
+
+def _position(schema: Schema, name: str) -> int:
+    try:
+        return schema.position(name)
+    except KeyError as error:
+        raise NoRecords(f"key names a column that the view does not show: {name}", hint=str(error)) from None
 
 
 Placed = TypeVar("Placed", Reason, Operator)

@@ -52,6 +52,7 @@ class Means:
     trees: dict[tuple[object, ...], Tree] = field(default_factory=dict)  # of joins, for sizes met before
     statistics: Statistics = field(default_factory=Statistics)  # what former sessions have learned
     ahead: Ahead | None = None
+    root: Path = field(default_factory=Path)  # of the project
 
 
 class Fixing:

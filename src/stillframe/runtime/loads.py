@@ -99,6 +99,7 @@ class Loads:
             for name in wanted
             if not (view := definitions.views[name]).upstream
             and view.policy != "full"
+            and view.served is None
             and (name in asked or begins(view, states.get(name)))
             and loader.large(view)
         ]

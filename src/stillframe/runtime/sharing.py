@@ -33,7 +33,7 @@ class Sharing:
     def __init__(self, views: Iterable[View], reads: Reads, bring: Bring) -> None:
         self.reads = reads
         self._bring = bring
-        going = [view for view in views if not view.conducted and view.policy != "full"]
+        going = [v for v in views if not v.conducted and v.policy != "full" and v.served is None]
         self._cores = _cores(tuple((view.name, view.plan) for view in going))
         self._changes: dict[tuple[object, ...], Staged | None] = {}
 

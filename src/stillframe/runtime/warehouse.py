@@ -13,10 +13,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from stillframe.change.propagation import Family, Tree
-from stillframe.engine import Engine, adopt, engine_errors, open_engine
+from stillframe.engine import Engine, adopt, engine_errors, open_engine, view_struct
 from stillframe.errors import Busy, LakeError, ProjectError, SourceError, StillframeError
 from stillframe.lake import Lake
-from stillframe.lake.frame import Frame, ViewState
+from stillframe.lake.frame import RECORDS, Frame, ViewState
 from stillframe.lake.reader import content, frame_query
 from stillframe.lake.storage import Vacuumed
 from stillframe.lake.warm import WARM
@@ -37,6 +37,7 @@ from stillframe.runtime.loop import Waiting, Watch, run
 from stillframe.runtime.metrics import Metrics
 from stillframe.runtime.outcome import Observer, Result, unobserved
 from stillframe.runtime.pace import Pace
+from stillframe.runtime.serving import Place, all_records, one_record, served_view
 from stillframe.runtime.session import Session
 from stillframe.runtime.settle import Due, due, merge, settle
 from stillframe.runtime.statistics import read_statistics
@@ -235,6 +236,7 @@ class Warehouse:
             trees=self._trees,
             statistics=read_statistics(self.lake.path, kind),
             ahead=self._ahead,
+            root=self.project.root,
         )
 
     def maintain(
@@ -389,10 +391,22 @@ class Warehouse:
 
     def view(self, name: str, frame: int | None = None) -> DataFrame:
         """The rows of a view in the newest (or another) frame, as a DataFrame of the caller's session. Its
-        files are fixed: later frames do not change it."""
+        files are fixed: later frames do not change it. Of a view that is served, its records as they are
+        now."""
         state = self._state(name, frame)
         with engine_errors():
+            if state.algorithm == RECORDS:
+                rows = all_records(served_view(self.definitions(), state.table), self._place)
+                return self.engine.caller.createDataFrame(rows, view_struct(state.schema, count=False))
             return content(self.engine.caller, self.lake.path, state)
+
+    def record(self, view: str, /, **key: Any) -> dict[str, Any] | None:
+        """One record of a view that is served, by the columns of its key; None where there is none."""
+        return one_record(served_view(self.definitions(), view), self._place, key)
+
+    @property
+    def _place(self) -> Place:
+        return Place(self.project.name, self.project.root)
 
     def arrow(self, name: str, frame: int | None = None) -> pa.Table:
         """The rows of a view as an Arrow table, which Polars, DuckDB and pandas take as it is."""
@@ -436,7 +450,13 @@ class Warehouse:
 
     def _verify_at(self, at: Frame, views: Sequence[str]) -> dict[str, Verification]:
         catalog = reached_or_remembered(self.sources, self.lake.path / CATALOG)
-        verifier = Verifier(self.lake, lambda: self.engine, self.sources, self.project.name, at, catalog)
+
+        def records(name: str) -> list[tuple[Any, ...]]:
+            return all_records(served_view(self.definitions(), name), self._place)
+
+        verifier = Verifier(
+            self.lake, lambda: self.engine, self.sources, self.project.name, at, catalog, records
+        )
         with_content = [name for name, state in at.shown.items() if state.vector is not None]
         return {name: verifier.verify(name) for name in views or with_content}
 

@@ -80,7 +80,7 @@ class Weighing:
         work, able = self._work, dict[str, View]()
         for view in work.views.values():
             former = work.former(view.name)
-            if view.name in work.outcomes or former is None or view.conducted:
+            if view.name in work.outcomes or former is None or view.conducted or view.served:
                 continue
             ahead = [name for name in view.upstream if name not in work.outcomes]
             if work.must_be_full(view, former) is None and all(name in able for name in ahead):

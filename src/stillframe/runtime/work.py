@@ -52,6 +52,7 @@ from stillframe.runtime.ordering import Ordering
 from stillframe.runtime.outcome import NeedsFull, Outcome, Step
 from stillframe.runtime.passing import pass_on, shown_columns
 from stillframe.runtime.reads import Reads, Upstream, ViewFiles
+from stillframe.runtime.serving import Place, Serving
 from stillframe.runtime.sharing import Sharing
 from stillframe.runtime.sparing import Sparing
 from stillframe.runtime.weighing import Weighing
@@ -113,7 +114,8 @@ class Work:
         from; not of sources that are led by live protocols or are behind their newest state."""
         led = {source for view in self.views.values() if view.conducted for source in view.sources}
         out = {*led, *self.fixing.cut, *self.fixing.broken}
-        read = dict.fromkeys(relation for view in self.views.values() for relation in view.relations)
+        tables = [view for view in self.views.values() if view.served is None]
+        read = dict.fromkeys(relation for view in tables for relation in view.relations)
         at = {relation: relation.split(".", 1)[0] for relation in read}
         return [self.reads.wanted(r, self.vector[source]) for r, source in at.items() if source not in out]
 
@@ -263,6 +265,8 @@ class Work:
         """Bring a view forward, or recompute it. An error of the change alone may be one that the view at
         the vector does not have: a term may meet rows side by side that no state of the sources had
         together, and a bad value in the log (`passing`) may be mended by now. Only the view itself tells."""
+        if view.served is not None:
+            return self._serve(view, former)
         reason, detail = self._reason_for_full(view, former), None
         if reason == COST:
             try:
@@ -476,6 +480,36 @@ class Work:
             asked=done.asked,
             compensated=done.compensated,
         )
+
+    def _serve(self, view: View, former: ViewState | None) -> Outcome:
+        """Bring the records of a view to the vector; nothing of them is in the lake."""
+        if view.name in self.fixing.gaps and not self._begins(view):
+            raise self.fixing.gaps[view.name]
+        means, anew = self.means, self._begins(view)
+        place = Place(means.consumer, means.root)
+        serving = Serving(means.lake.path, self._engine, means.sources, place)
+        tally = serving.bring(view, self.vector, self.staging / f"records-{len(self.outcomes)}", anew=anew)
+        mode = "full" if anew else "incremental" if tally.entries else "unchanged"
+        told = self.must_be_full(view, former) or "NEW" if anew else None
+        reason = told or ("CHANGES" if tally.entries else "NO_CHANGES")
+        self.states[view.name] = ViewState(
+            table=view.name,
+            schema=view.schema,
+            definition=view.text.select,
+            level=view.level,
+            algorithm=view.algorithm,
+            state=CURRENT,
+            base=(),
+            changes=(),
+            settled=0,
+            changed=self.number if tally.writes or former is None else former.changed,
+            rows=0,
+            vector=self._vector_of(view),
+            session={"frame": self.number, "mode": mode, "reason": reason},
+        )
+        for name in ("writes", "conflicts"):
+            means.metrics.count(f"stillframe_record_{name}_total", getattr(tally, name), view=view.name)
+        return Outcome(mode, reason, view.algorithm, rows_in=tally.entries, rows_out=tally.writes)
 
     def _show_each(self, view: View) -> None:
         """Frames of all the states but the last that a view which shows every transaction went through."""

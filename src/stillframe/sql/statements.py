@@ -23,8 +23,11 @@ OPTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "consistency": ("convergent", "weak", "strong", "complete"),
         "refresh_policy": ("auto", "incremental", "incremental_strict", "full"),
         "algorithm": (),  # any word; which there are is known where they are
+        "serve": (),  # where records go
+        "key": (),  # the columns they are found by
     }
 )
+AS_WRITTEN = ("serve", "key")  # options whose value is no word
 _FORM = "write CREATE MATERIALIZED VIEW name [WITH (option = 'value', …)] AS SELECT …;"
 
 
@@ -211,4 +214,4 @@ class _Header:
         if not word or (allowed and word not in allowed):
             hint = f"{name} is one of: {', '.join(allowed)}" if allowed else f"{name} is a word"
             self.fail(value, f"{value.text!r} is not a value of {name}", hint)
-        return name, word
+        return name, value.text.strip() if name in AS_WRITTEN else word
