@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 
 import servers
-from records.serving_views import CLASSES, Writer, views
+from records.serving_views import CLASSES, TABLES, Writer, views
 from stillframe.errors import StillframeError
 from stillframe.runtime import Step
 
@@ -107,8 +110,6 @@ def test_a_session_that_dies_is_repeated_without_harm(shop, step) -> None:  # ty
 
 
 def test_a_warehouse_that_was_lost_begins_again_over_the_same_records(shop) -> None:  # type: ignore[no-untyped-def]
-    import shutil
-
     writer = Writer(shop, seed=4)
     writer.write(30)
     shop.views(views("sqlite:///records.db", ("summed", "selection", "shared")))
@@ -118,6 +119,29 @@ def test_a_warehouse_that_was_lost_begins_again_over_the_same_records(shop) -> N
     again = shop.open()
     again.refresh()
     assert_right(again)
+
+
+def test_what_vanished_is_forgotten_when_nobody_can_ask_again(shop) -> None:  # type: ignore[no-untyped-def]
+    shop.source("shop", TABLES)
+    shop.write("shop", "INSERT INTO orders VALUES (1, 'EU', 1, 5), (2, 'US', 2, 7)")
+    shop.views(views("sqlite:///records.db", ("summed", "selection", "named", "shared")))
+    wh = shop.open()
+    wh.refresh()
+
+    def kept() -> dict[str, int]:
+        with closing(sqlite3.connect(shop.root / "records.db")) as con:
+            names = ("summed", "selection", "named", "shared")
+            return {n: con.execute(f'SELECT count(*) FROM "{n}~"').fetchone()[0] for n in names}
+
+    before = kept()
+    shop.write("shop", "DELETE FROM orders WHERE id = 1")
+    wh.refresh()
+    assert kept() == before
+    assert wh.record("summed", region="EU") is None
+    shop.write("shop", "UPDATE orders SET amount = 9 WHERE id = 2")
+    wh.refresh()
+    assert kept() == {name: count - 1 for name, count in before.items()}
+    assert_right(wh)
 
 
 def test_a_text_that_changed_serves_the_new_view(shop) -> None:  # type: ignore[no-untyped-def]

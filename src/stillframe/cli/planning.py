@@ -29,6 +29,9 @@ def check(warehouse: Warehouse, options: argparse.Namespace, output: Output) -> 
             how = "incrementally" if view["incremental"] else "in part by recomputing"
             if not any(operator["code"] for operator in view["operators"]) and not view["incremental"]:
                 how = "by recomputing"
+            if kept := view.get("records"):
+                base = f"reads the base for {kept['reads_base']}" if kept["reads_base"] else "reads no base"
+                how = f"{kept['class']}, {base}"
             output.text(
                 Text.assemble(("ok       ", "green"), f"{name}  {view['level']}, {view['algorithm']}, {how}")
             )
@@ -123,6 +126,10 @@ def _print_reason(name: str, reason: Mapping[str, Any], output: Output) -> None:
 
 def plan(warehouse: Warehouse, options: argparse.Namespace, output: Output) -> int:
     found = warehouse.plan(options.view, options.expression)
+    if "records" in found:
+        output.text(_record_plan(found))
+        output.document(found)
+        return 0
     if options.svg:
         Path(options.svg).write_text(plan_svg(found), encoding="utf-8")
         found = {**found, "svg": options.svg}
@@ -130,6 +137,15 @@ def plan(warehouse: Warehouse, options: argparse.Namespace, output: Output) -> i
     output.text(plan_tree(found))
     output.document(found)
     return 0
+
+
+def _record_plan(found: Mapping[str, Any]) -> Tree:
+    kept = found["records"]
+    root = Tree(Text(f"{found['view']}: {found['level']}, records of class {kept['class']}", style="bold"))
+    root.add(Text(f"key: {', '.join(found['key']) or '(one record)'}"))
+    root.add(Text(f"changes of {', '.join(found['relations'])} go to view managers, by base record"))
+    root.add(Text(f"reads the base: {kept['reads_base'] or 'never'}"))
+    return root
 
 
 def plan_tree(found: Mapping[str, Any]) -> Tree:

@@ -228,7 +228,7 @@ def frames(warehouse: Warehouse, options: argparse.Namespace, output: Output) ->
                 name,
                 view.state,
                 str(view.session.get("mode", "-")),
-                str(view.rows),
+                "-" if view.counted is None else str(view.counted),
                 short_vector(view),
             )
             first = False
@@ -256,7 +256,7 @@ def frame_document(frame: Frame) -> dict[str, Any]:
                 "state": view.state,
                 "level": view.level,
                 "mode": view.session.get("mode"),
-                "rows": view.rows,
+                "rows": view.counted,
                 "settled": view.settled,
                 "vector": view.vector,
                 "reason": view.reason,

@@ -71,6 +71,11 @@ class ViewState:
     session: Mapping[str, Any] = field(default_factory=dict)
     owner: str = ""
 
+    @property
+    def counted(self) -> int | None:
+        """The rows; None of a view whose content is elsewhere."""
+        return None if self.algorithm == RECORDS else self.rows
+
     def to_json(self) -> dict[str, Any]:
         return {
             "table": self.table,

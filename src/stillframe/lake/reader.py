@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from stillframe.algebra.arrow import COUNT
 from stillframe.engine import identifier, is_connect, read_files, view_struct
 from stillframe.errors import LakeError
-from stillframe.lake.frame import Frame, ViewState
+from stillframe.lake.frame import RECORDS, Frame, ViewState
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -109,6 +109,12 @@ def frame_query(session: SparkSession, root: Path, frame: Frame, text: str) -> D
     for name, view in frame.shown.items():
         spelled = re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text, re.IGNORECASE)
         if view.vector is not None and spelled is not None:
+            if view.algorithm == RECORDS:
+                raise LakeError(
+                    f"view {name} is served as records, and is no table of the lake",
+                    hint="read it where it is served, or with Warehouse.view and Warehouse.record",
+                    code="SERVED",
+                )
             named[spelled.group()] = view
     if not named:
         return session.sql(_with("__nothing AS (SELECT 1 AS x)", text))

@@ -38,6 +38,8 @@ def partner(link: Row) -> Key:
 
 @dataclass(frozen=True)
 class Joined:
+    empty: None = None
+
     def record(self, touch: Touch) -> Key:
         return partner(touch.key) if touch.side else Key(touch.key)
 

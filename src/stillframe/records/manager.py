@@ -118,7 +118,13 @@ class Manager:
             return Write(put.key, put.expected, None)
         shown = None if put.key.kind else self.served.shown(put.key.values, put.state)
         record = Record(_version(), shown, kept(put.state))
-        return Write(put.key, put.expected, record, _tag(put.state))
+        return Write(put.key, put.expected, record, self._tag(put.key, put.state))
+
+    def _tag(self, key: Key, state: State) -> str | None:
+        if state.link is not None:
+            return key_text(state.link)
+        vanished = state.data == (None if key.kind else self.served.view.empty)
+        return gone(state.signature.session) if vanished else None
 
 
 def _some(items: Iterable[Any], size: int) -> Iterator[list[Any]]:
@@ -145,8 +151,16 @@ def _entries(entries: Iterable[Entry], size: int) -> Iterator[list[Entry]]:
         yield some
 
 
-def _tag(state: State) -> str | None:
-    return None if state.link is None else key_text(state.link)
+def gone(session: int) -> str:
+    """The tag of records that vanished in a session. They are kept while entries of it may come again."""
+    return f"%gone:{session}"  # which no link spells
+
+
+def forget(store: RecordStore, session: int) -> None:
+    """A session is done and followed by another: what vanished in it need not be known any more."""
+    for keys in _some(store.tagged(gone(session)), PER_CALL):
+        found = zip(keys, store.read(keys), strict=True)
+        store.test_and_set([Write(key, record.version, None) for key, record in found])
 
 
 def _version() -> int:

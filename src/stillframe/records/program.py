@@ -40,6 +40,10 @@ class Done:
 class ViewClass(Protocol):
     """How records of a class follow their base records. All methods are pure."""
 
+    @property
+    def empty(self) -> Any:
+        """The data of a record that nothing has touched, or that vanished."""
+
     def record(self, touch: Touch) -> Key:
         """The record that a touch is of."""
 
@@ -52,10 +56,6 @@ class ViewClass(Protocol):
 
 class Folding(ViewClass, Protocol):
     """A class whose records follow from their entries one by one, or from an answer of the base."""
-
-    @property
-    def empty(self) -> Any:
-        """The data of a record that nothing has touched."""
 
     def fold(self, data: Any, touch: Touch) -> Any: ...
 

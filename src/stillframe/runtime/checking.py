@@ -9,6 +9,7 @@ from typing import Any
 from stillframe.change import how
 from stillframe.engine import EngineRefused, ScalarWriter, select_sql
 from stillframe.errors import StillframeError
+from stillframe.records.classes import Served
 from stillframe.runtime.definitions import Definitions, View
 from stillframe.sql import Reason
 
@@ -39,9 +40,15 @@ def check_views(
             "algorithm": view.algorithm if view else None,
             "incremental": view is not None and is_incremental(view),
             "operators": operators(view) if view else [],
+            **({"records": as_records(view.served)} if view and view.served else {}),
             "reasons": [_document(reason, text.origin if text else name, gone) for reason, gone in reasons],
         }
     return found
+
+
+def as_records(way: Served) -> dict[str, Any]:
+    """The class of a view that is served, and what keeping it costs."""
+    return {"class": way.called, "reads_base": way.reads_base or None}
 
 
 def is_incremental(view: View) -> bool:

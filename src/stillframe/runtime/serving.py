@@ -25,9 +25,10 @@ from stillframe.engine.managers import Work, columns_needed, manage
 from stillframe.errors import ProjectError
 from stillframe.lake.layout import sync
 from stillframe.records.keeping import state_of
-from stillframe.records.manager import Tally
+from stillframe.records.manager import Tally, forget
 from stillframe.records.opening import open_store
 from stillframe.records.store import Key, RecordStore, StoreError, Write
+from stillframe.runtime.checking import as_records
 from stillframe.runtime.definitions import Definitions, View
 from stillframe.sources.base import Position, Source
 
@@ -112,6 +113,20 @@ def all_records(view: View, place: Place) -> list[tuple[Any, ...]]:
         return list(store.scan())
 
 
+def record_plan(view: View) -> dict[str, Any]:
+    """How a view that is served is kept, as data."""
+    assert view.served is not None
+    return {
+        "view": view.name,
+        "level": view.level,
+        "algorithm": view.algorithm,
+        "why": view.why,
+        "relations": list(view.relations),
+        "key": [view.schema[i].name for i in view.served.key],
+        "records": as_records(view.served),
+    }
+
+
 def record_key(view: View, given: Mapping[str, Any]) -> Key:
     """The record that these values name."""
     assert view.served is not None
@@ -168,6 +183,7 @@ class Serving:
         with self.place.open(view, piece.session) as store:
             store.create()
             store.fence(piece.session)
+            forget(store, piece.session - 1)
         upto = {name: Position.from_json(at) for name, at in piece.upto.items()}
         after = {name: Position.from_json(at) for name, at in piece.after.items()}
         base = tuple(
@@ -193,11 +209,11 @@ class Serving:
             work = Work(way, number, turn, piece.session, piece.since, columns, opener, base)
             total += manage(engine, rows.files, work)
         if piece.loads:
-            self._forget(view, piece)
+            self._clear(view, piece)
         self._write(view, replace(piece, done=True))
         return total
 
-    def _forget(self, view: View, piece: Piece) -> None:
+    def _clear(self, view: View, piece: Piece) -> None:
         """Records that were shown before the view was loaded anew, and that nothing touched since."""
         assert view.served is not None
         with self.place.open(view, piece.session) as store:

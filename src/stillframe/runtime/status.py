@@ -106,15 +106,15 @@ def view_status(
             "algorithm": state.algorithm,
             "state": state.state,
             "reason": state.reason,
-            "rows": state.rows,
+            "rows": state.counted,
             "mode": state.session.get("mode"),
             "lag": lag,
             "within_target": within(lag, target_lag),
             "verified_through": verified.get(name),
-            "settled_frame": state.settled,
+            "settled_frame": None if state.counted is None else state.settled,
             "unsettled_rows": unsettled_rows(state),
             "unsettled_files": len(state.changes),
-            "table": str(lake.table_path(state.table)),
+            "table": None if state.counted is None else str(lake.table_path(state.table)),
         }
         seconds = max((one["seconds"] or 0.0 for one in lag.values()), default=0.0)
         metrics.observe("stillframe_view_lag_seconds", seconds, view=name)

@@ -37,7 +37,7 @@ from stillframe.runtime.loop import Waiting, Watch, run
 from stillframe.runtime.metrics import Metrics
 from stillframe.runtime.outcome import Observer, Result, unobserved
 from stillframe.runtime.pace import Pace
-from stillframe.runtime.serving import Place, all_records, one_record, served_view
+from stillframe.runtime.serving import Place, all_records, one_record, record_plan, served_view
 from stillframe.runtime.session import Session
 from stillframe.runtime.settle import Due, due, merge, settle
 from stillframe.runtime.statistics import read_statistics
@@ -487,6 +487,8 @@ class Warehouse:
         view = definitions.shown.get(name)
         if view is None:
             raise definitions.unknown(name)
+        if view.served is not None:
+            return record_plan(view)
         frame = self._newest()
         engine = self.project.spark.get("engine", ENGINES[0])
         known = read_statistics(self.project.warehouse, engine)
@@ -560,8 +562,13 @@ class Warehouse:
     # -- changing what there is
 
     def drop(self, name: str) -> Frame | None:
-        """Forget a view: its text, and its place in the next frame. Its files go with the next vacuum."""
+        """Forget a view: its text, and its place in the next frame. Its files go with the next vacuum; if it
+        is served, its records go now."""
         with self._alone() as lake:
+            view = self.definitions().shown.get(name)
+            if view is not None and view.served is not None:
+                with self._place.open(view) as records:
+                    records.drop()
             frame = drop(lake, self.definitions(), self.definitions_folder, name)
             self._release_unread(lake)
         return frame
@@ -569,6 +576,12 @@ class Warehouse:
     def rename(self, name: str, new: str) -> Frame | None:
         """Give a view another name, in its text and in the next frame; its content goes along."""
         with self._alone() as lake:
+            view = self.definitions().shown.get(name)
+            if view is not None and view.served is not None:
+                raise ProjectError(
+                    f"view {name} is served, and programs read its records under that name",
+                    hint=f"define {new} beside it, let them read that, and drop {name}",
+                )
             return rename(lake, self.definitions(), self.definitions_folder, name, new)
 
     def _release_unread(self, lake: Lake | None) -> None:

@@ -1,0 +1,236 @@
+"""A program of its own: views served to a store by eight managers on Apache Spark, half of the changes on one
+group, while managers are killed. Prints what came of it as one JSON document.
+
+    python managers_killed.py FOLDER URL CHANGES KILLS VIEW…
+
+With UNSIGNED set, records do not tell what they reflect: what a killed manager did is done again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import sqlite3
+import sys
+import threading
+import time
+from contextlib import closing, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from zlib import crc32
+
+from records.serving_views import TABLES, views
+from stillframe.records.aggregates import Aggregates
+from stillframe.records.entry import STREAMS, Position, Touch
+from stillframe.records.keeping import state_of
+from stillframe.records.program import Reading
+from stillframe.records.store import Key
+from stillframe.runtime import Warehouse, load_project
+from stillframe.runtime.serving import Place, served_view
+
+HOT = "EU"
+MANAGERS = 8
+
+
+def project(folder: Path, url: str, names: tuple[str, ...], rows: int) -> None:
+    (folder / "views").mkdir(parents=True)
+    (folder / "views" / "views.sql").write_text(views(url, names), encoding="utf-8")
+    (folder / "stillframe.yml").write_text(
+        "name: killed\nwarehouse: ./warehouse\n"
+        f"spark: {{engine: spark, master: 'local[{MANAGERS},50]', conf: {{spark.driver.memory: 512m}}}}\n"
+        "sources:\n  shop: {url: 'sqlite:///shop.db'}\n",
+        encoding="utf-8",
+    )
+    with closing(sqlite3.connect(folder / "shop.db")) as con:
+        con.execute("PRAGMA journal_mode=WAL")
+        con.executescript(TABLES)
+        con.executemany("INSERT INTO customers VALUES (?, ?)", [(i, f"c{i}") for i in range(50)])
+        for table in ("orders", "returns"):
+            con.executemany(f"INSERT INTO {table} VALUES (?, ?, ?, ?)", map(row, range(rows)))
+        con.commit()
+
+
+def row(number: int) -> tuple[int, str, int, int]:
+    region = HOT if random.random() < 0.5 else f"r{random.randrange(200)}"
+    return number, region, random.randrange(50), random.randrange(1000)
+
+
+def change(folder: Path, first: int, changes: int) -> None:
+    """Of so many records: some are new, some go, most become others."""
+    with closing(sqlite3.connect(folder / "shop.db", timeout=60)) as con:
+        for table in ("orders", "returns"):
+            for number in range(first, first + changes):
+                if number % 10 == 0:
+                    con.execute(f"DELETE FROM {table} WHERE id = ?", (number,))
+                else:
+                    con.execute(f"INSERT OR REPLACE INTO {table} VALUES (?, ?, ?, ?)", row(number))
+        con.execute("UPDATE customers SET name = name || '!' WHERE id % 3 = 0")
+        con.commit()
+
+
+def orders(folder: Path) -> dict[int, tuple[str, int]]:
+    with closing(sqlite3.connect(folder / "shop.db")) as con:
+        return {
+            i: (region, amount) for i, region, amount in con.execute("SELECT id, region, amount FROM orders")
+        }
+
+
+def managers() -> list[int]:
+    """The processes in which tasks run: children of Spark's Python daemon."""
+    found = {}
+    for folder in Path("/proc").iterdir():
+        with suppress(OSError, ValueError):
+            if folder.name.isdigit() and b"pyspark.daemon" in (folder / "cmdline").read_bytes():
+                found[int(folder.name)] = int((folder / "stat").read_text().rsplit(")", 1)[1].split()[1])
+    return [process for process, parent in found.items() if parent in found]
+
+
+@dataclass(frozen=True)
+class Unsigned(Aggregates):
+    """Takes every entry for a new one."""
+
+    def program(self, key: Key, touches: tuple[Touch, ...]) -> Reading:
+        now = Position(time.time_ns(), 0)
+        return super().program(key, tuple(touch._replace(position=now) for touch in touches))
+
+
+def unsigned(wh: Warehouse) -> None:
+    found = wh.definitions
+    given = {}
+    for name, view in found().views.items():
+        if view.served is not None and isinstance(view.served.view, Aggregates):
+            way = replace(view.served, view=Unsigned(view.served.view.measures))
+            given[name] = replace(view, served=way)
+    wh.definitions = lambda **_: replace(found(), views={**found().views, **given})  # type: ignore[method-assign]
+
+
+class Killer(threading.Thread):
+    def __init__(self, kills: int) -> None:
+        super().__init__(daemon=True)
+        self.left, self.killed, self.stopped = kills, 0, threading.Event()
+
+    def run(self) -> None:
+        while self.left and not self.stopped.wait(random.uniform(0.05, 0.3)):
+            running = managers()
+            if running:
+                with suppress(ProcessLookupError):
+                    os.kill(random.choice(running), signal.SIGKILL)
+                    self.killed += 1
+                    self.left -= 1
+
+
+class Looker(threading.Thread):
+    """Reads the hot group's record over and over, as its managers see it."""
+
+    def __init__(self, wh: Warehouse, place: Place) -> None:
+        super().__init__(daemon=True)
+        self.view, self.place, self.stopped = (
+            served_view(wh.definitions(), "summed"),
+            place,
+            threading.Event(),
+        )
+        self.seen: list[tuple[int, dict[int, int], tuple[object, ...]]] = []
+
+    def run(self) -> None:
+        with self.place.open(self.view) as store:
+            while not self.stopped.wait(0.01):
+                (record,) = store.read([Key((HOT,))])
+                state = state_of(record.kept)
+                seen = (state.signature.session, dict(state.signature.marks), state.data)
+                if not self.seen or self.seen[-1] != seen:
+                    self.seen.append(seen)
+
+
+def invalid(
+    seen: list[tuple[int, dict[int, int], tuple[object, ...]]],
+    session: int,
+    before: dict[int, tuple[str, int]],
+    after: dict[int, tuple[str, int]],
+) -> int:
+    """How many of the states of the hot group, in one session, are not the group at the state of the base
+    that its signature names, or come after a later one."""
+    changed = sorted(i for i in before.keys() | after.keys() if before.get(i) != after.get(i))
+    numbers: dict[int, tuple[int, int]] = {}
+    counts: dict[int, int] = {}
+    for i in changed:
+        stream = crc32(str(i).encode()) % STREAMS
+        numbers[i] = (stream, counts.get(stream, 0))
+        counts[stream] = counts.get(stream, 0) + 1
+    wrong, last = 0, dict[int, int]()
+    for number, marks, data in seen:
+        if number != session:
+            continue
+        rows = dict(before)
+        for i, (stream, place) in numbers.items():
+            if place <= marks.get(stream, -1):
+                rows.pop(i, None)
+                rows.update({i: after[i]} if i in after else {})
+        hot = [amount for region, amount in rows.values() if region == HOT]
+        in_order = all(marks.get(stream, -1) >= mark for stream, mark in last.items())
+        wrong += data[0] != len(hot) or data[1][0][0] != sum(hot) or not in_order  # type: ignore[index]
+        last = marks
+    return wrong
+
+
+def main() -> None:
+    folder, url, changes, kills, names = (
+        Path(sys.argv[1]),
+        sys.argv[2],
+        int(sys.argv[3]),
+        int(sys.argv[4]),
+        tuple(sys.argv[5:]),
+    )
+    random.seed(int(os.environ.get("STILLFRAME_SEED", "1")))
+    project(folder, url, names, changes // 2)
+    wh = Warehouse(project=load_project(folder))
+    place = Place("killed", folder)
+    if os.environ.get("UNSIGNED"):
+        unsigned(wh)
+    wh.refresh()
+    looker = Looker(wh, place) if "summed" in names and not os.environ.get("UNSIGNED") else None
+    if looker is not None:
+        looker.start()
+    killer = Killer(kills)
+    killer.start()
+    wrong = states = entries = 0
+    for turn in range(2):
+        before = orders(folder)
+        change(folder, turn * changes // 4, changes // 2)
+        result = wh.bring_forward()
+        failed = {name: str(o.error) for name, o in result.outcomes.items() if o.error is not None}
+        assert not failed, failed
+        entries += sum(outcome.rows_in for outcome in result.outcomes.values())
+        if looker is not None:
+            time.sleep(0.1)
+            wrong += invalid(looker.seen, 2 + turn, before, orders(folder))
+            states = len(looker.seen)
+    killer.stopped.set()
+    if looker is not None:
+        looker.stopped.set()
+    found = wh.verify_all()
+    conflicts = {
+        name: int(count)
+        for name in names
+        for metric, count in wh.metrics.snapshot().items()
+        if metric.startswith("stillframe_record_conflicts_total") and f'"{name}"' in metric
+    }
+    print(
+        json.dumps(
+            {
+                "entries": entries,
+                "killed": killer.killed,
+                "conflicts": conflicts,
+                "states": states,
+                "invalid": wrong,
+                "right": {name: one.ok for name, one in found.items()},
+                "wrong_rows": {name: one.missing for name, one in found.items() if one.missing},
+            }
+        )
+    )
+    wh.close()
+
+
+if __name__ == "__main__":
+    main()
