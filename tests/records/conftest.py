@@ -9,7 +9,7 @@ import pytest
 from places import SECRET, Place, postgres_place, redis_place, sqlite_place
 
 import servers
-from stillframe.records import postgres_session, redis_session, sqlite_session
+from stillframe.records.stores import postgres_session, redis_session, sqlite_session
 
 
 @pytest.fixture(scope="module")

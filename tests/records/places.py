@@ -11,8 +11,8 @@ import pytest
 
 import servers
 from stillframe.records.conformance import ORDERS, View
-from stillframe.records.opening import open_store
 from stillframe.records.store import RecordStore
+from stillframe.records.stores.opening import open_store
 
 SECRET = "s3cret/@:%?"
 STORES = ("sqlite", "redis", "postgresql")

@@ -21,7 +21,7 @@ from stillframe.records.encoding import (
     text_of,
     value_of,
 )
-from stillframe.records.sqlite_values import loaded, stored
+from stillframe.records.stores.sqlite_values import loaded, stored
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 VALUES: dict[Type, st.SearchStrategy[Any]] = {

@@ -40,6 +40,7 @@ def assert_right(wh) -> None:  # type: ignore[no-untyped-def]
     assert all(one.ok for one in found.values()), {name: one for name, one in found.items() if not one.ok}
 
 
+@pytest.mark.slow_on_spark
 @pytest.mark.parametrize("url", ["sqlite", "redis", "postgresql"], indirect=True)
 def test_every_class_follows_its_sources(shop, url) -> None:  # type: ignore[no-untyped-def]
     writer = Writer(shop, seed=1)
@@ -85,6 +86,7 @@ def test_records_are_read_one_by_one_and_by_any_client(shop, redis_at) -> None: 
     assert writer.customers
 
 
+@pytest.mark.slow_on_spark
 @pytest.mark.parametrize("step", [Step.COMPUTED, Step.PUBLISHED])
 def test_a_session_that_dies_is_repeated_without_harm(shop, step) -> None:  # type: ignore[no-untyped-def]
     """Records are written, the frame is not, or nobody hears of it; then other changes come."""

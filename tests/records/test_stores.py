@@ -9,11 +9,11 @@ import pytest
 from places import Place, on, on_all
 
 import servers
-from stillframe.records import postgres_session, redis_session, sqlite_session
 from stillframe.records.conformance import CHECKS, Check
 from stillframe.records.conformance.world import ONE_ROW, ORDERS, VERSIONS, key_of, made, put, record
-from stillframe.records.opening import open_store
 from stillframe.records.store import ABSENT, NOTHING, Key, Record, RecordStore, StoreError, Write
+from stillframe.records.stores import postgres_session, redis_session, sqlite_session
+from stillframe.records.stores.opening import open_store
 
 
 @on_all

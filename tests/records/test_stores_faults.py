@@ -17,10 +17,10 @@ import pytest
 from places import SECRET, Place, on_all, on_servers, sqlite_place
 
 import servers
-from stillframe.records import postgres_session, redis_session, sqlite_session
 from stillframe.records.conformance.world import ORDERS, key_of, made, put, record
-from stillframe.records.opening import open_store
 from stillframe.records.store import ABSENT, NOTHING, StoreError, Write
+from stillframe.records.stores import postgres_session, redis_session, sqlite_session
+from stillframe.records.stores.opening import open_store
 
 
 def shows_no_secret(error: BaseException) -> bool:

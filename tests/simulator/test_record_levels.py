@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pytest
 
@@ -17,6 +18,7 @@ from stillframe.simulator.record_cases import case
 from stillframe.simulator.record_levels import VARIANTS, Variant, judged, level_of
 from stillframe.simulator.record_world import Managing, RecordSimulation
 
+PAGE = Path(__file__).parents[2] / "docs" / "records.md"
 WORLDS = 60 if os.environ.get("STILLFRAME_LONG") else 3
 SEED = int(os.environ.get("STILLFRAME_SEED", "1"))
 
@@ -30,21 +32,17 @@ def _name(variant: Variant) -> str:
 @pytest.mark.parametrize("variant", OURS, ids=_name)
 def test_ours_reaches_its_claim(variant: Variant) -> None:
     found = level_of(variant, SEED, WORLDS)
-    claim = served(case(variant.cases[0]).plan(), variant.level).level if variant.cases else variant.level
     shown = found.worst.schedule if found.worst else ()
-    assert found.level >= Level(claim), f"seed {SEED}: {found.scenario}\n" + "\n".join(shown)
-    if variant.claims:
-        assert found.level >= Level(variant.claims)
+    assert found.level >= Level(variant.level), f"seed {SEED}: {found.scenario}\n" + "\n".join(shown)
 
 
-@pytest.mark.parametrize(
-    ("view", "variant", "level"),
-    [("MIN", "local", "weak"), ("MAX", "local", "weak")]
-    + [(view, "base access", "weak") for view in ("intersection", "difference")],
-)
-def test_a_level_is_not_higher_than_we_say(view: str, variant: str, level: str) -> None:
-    (one,) = [v for v in VARIANTS if (v.view, v.variant) == (view, variant)]
-    assert level_of(one, SEED, 0).level == level
+def test_the_page_has_what_exploration_finds() -> None:
+    """Levels that the worlds with a point show; drawn worlds can only lower them."""
+    page = PAGE.read_text(encoding="utf-8")
+    for variant in VARIANTS:
+        found = level_of(variant, 1, 0 if variant.cases else 1).level
+        row = f"| {variant.view} | {variant.variant} | {variant.paper or '-'} | {found} |"
+        assert row in page, f"{row}: run python -m stillframe.simulator.record_levels"
 
 
 # A bug in a program is found by the worlds that a run draws or has by name.

@@ -26,8 +26,8 @@ from stillframe.errors import ProjectError
 from stillframe.lake.layout import sync
 from stillframe.records.keeping import state_of
 from stillframe.records.manager import Tally, forget
-from stillframe.records.opening import open_store
 from stillframe.records.store import Key, RecordStore, StoreError, Write
+from stillframe.records.stores.opening import open_store
 from stillframe.runtime.checking import as_records
 from stillframe.runtime.definitions import Definitions, View
 from stillframe.sources.base import Position, Source
@@ -199,6 +199,8 @@ class Serving:
             names = [side.schema[i].name for i in columns]
             types = [side.schema[i].type for i in columns]
             name = side.relation.split(".", 1)[0]
+            if not piece.loads and not source.behind([table], after[name]):
+                continue
             read = (
                 partial(source.state, table, names, at)
                 if piece.loads

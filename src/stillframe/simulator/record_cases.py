@@ -113,6 +113,27 @@ CASES = {
         rows="[[1, 1, 0]]",
         partners="[]",
     ),
+    "a group that vanishes": _case(
+        "a group that vanishes and comes again",
+        COUNT,
+        (_ONE,),
+        ('"insert r [1, 1, 0]"', '"delete r [2, 1, 0]"'),
+        rows="[[2, 1, 0]]",
+    ),
+    "a row that comes and goes": _case(
+        "a row that comes and goes",
+        COUNT,
+        (_ONE,),
+        ('"insert r [1, 1, 0]"', '"delete r [1, 1, 0]"'),
+        rows="[]",
+    ),
+    "a group with a zero": _case(
+        "a group with a zero",
+        SUM,
+        (_ONE,),
+        ('"insert r [2, 1, 0]"', '"delete r [1, 1, 5]"'),
+        rows="[[1, 1, 5]]",
+    ),
     **{
         f"looked at twice, {operation}": _case(
             "the other side is looked at twice before its entries are met",

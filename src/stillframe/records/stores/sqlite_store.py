@@ -20,10 +20,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from stillframe.records.shared import Handle
-from stillframe.records.sqlite_session import connected, explained, path_of, writing
-from stillframe.records.sqlite_values import declared, loaded, stored
 from stillframe.records.store import ABSENT, NOTHING, Key, Record, Write
+from stillframe.records.stores.shared import Handle
+from stillframe.records.stores.sqlite_session import connected, explained, path_of, writing
+from stillframe.records.stores.sqlite_values import declared, loaded, stored
 
 BOOKS = '"stillframe~"'
 _BATCH = 1000

@@ -24,10 +24,19 @@ from typing import Any
 from psycopg import Cursor
 from psycopg import errors as e
 
-from stillframe.records.postgres_session import Session, connected, parts_of, place_of, transaction
-from stillframe.records.postgres_sql import bare, digest, given, hashed, is_there, quoted, turned, type_name
-from stillframe.records.shared import Handle
 from stillframe.records.store import ABSENT, NOTHING, Key, Record, StoreError, Write
+from stillframe.records.stores.postgres_session import Session, connected, parts_of, place_of, transaction
+from stillframe.records.stores.postgres_sql import (
+    bare,
+    digest,
+    given,
+    hashed,
+    is_there,
+    quoted,
+    turned,
+    type_name,
+)
+from stillframe.records.stores.shared import Handle
 
 _MAKING = 7461836113  # the lock of those who make or drop views
 _LONGEST_NAME, _WIDEST_INDEX = 63, 32

@@ -11,8 +11,8 @@ import psycopg
 from psycopg import errors as e
 from psycopg.conninfo import conninfo_to_dict
 
-from stillframe.records.shared import AGAIN, ANSWER_SECONDS, CONNECT_SECONDS, Handle, Pool
 from stillframe.records.store import StoreError
+from stillframe.records.stores.shared import AGAIN, ANSWER_SECONDS, CONNECT_SECONDS, Handle, Pool
 
 # What was acknowledged is on the server's disk. Nobody waits for a lock, or holds one, without end. Each
 # statement goes by keys, and its plan must not depend on when a table was last analysed.

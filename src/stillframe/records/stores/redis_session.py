@@ -15,8 +15,8 @@ from redis.backoff import NoBackoff
 from redis.connection import parse_url
 from redis.retry import Retry
 
-from stillframe.records.shared import AGAIN, ANSWER_SECONDS, CONNECT_SECONDS, Handle, Pool
 from stillframe.records.store import StoreError
+from stillframe.records.stores.shared import AGAIN, ANSWER_SECONDS, CONNECT_SECONDS, Handle, Pool
 
 _OURS: dict[str, Any] = {
     "socket_connect_timeout": CONNECT_SECONDS,

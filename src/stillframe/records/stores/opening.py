@@ -31,13 +31,13 @@ def open_store(
 
 
 def _sqlite(url: str, name: str, view: str, schema: Schema, key: tuple[int, ...], epoch: int) -> RecordStore:
-    from stillframe.records.sqlite_store import SqliteStore
+    from stillframe.records.stores.sqlite_store import SqliteStore
 
     return SqliteStore(url, name, view, schema, key, epoch)
 
 
 def _redis(url: str, name: str, view: str, schema: Schema, key: tuple[int, ...], epoch: int) -> RecordStore:
-    from stillframe.records.redis_store import RedisStore
+    from stillframe.records.stores.redis_store import RedisStore
 
     return RedisStore(url, name, view, schema, key, epoch)
 
@@ -45,7 +45,7 @@ def _redis(url: str, name: str, view: str, schema: Schema, key: tuple[int, ...],
 def _postgres(
     url: str, name: str, view: str, schema: Schema, key: tuple[int, ...], epoch: int
 ) -> RecordStore:
-    from stillframe.records.postgres_store import PostgresStore
+    from stillframe.records.stores.postgres_store import PostgresStore
 
     return PostgresStore(url, name, view, schema, key, epoch)
 

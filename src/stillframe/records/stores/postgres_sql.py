@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from stillframe.algebra.types import Type
-from stillframe.records.postgres_session import Session
+from stillframe.records.stores.postgres_session import Session
 
 _TYPES = {
     "BOOLEAN": "boolean", "TINYINT": "smallint", "SMALLINT": "smallint", "INT": "integer", "BIGINT": "bigint",

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote
 
-from stillframe.records.shared import AGAIN, ANSWER_SECONDS, Handle, Pool
 from stillframe.records.store import StoreError
+from stillframe.records.stores.shared import AGAIN, ANSWER_SECONDS, Handle, Pool
 
 
 class File(NamedTuple):

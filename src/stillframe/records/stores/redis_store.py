@@ -27,10 +27,10 @@ from redis import Redis
 from redis.exceptions import ResponseError
 
 from stillframe.records.encoding import spelled, text_of, value_of
-from stillframe.records.redis_scripts import DROPPING, FENCE, FENCED, MAKE, READ, WRITE
-from stillframe.records.redis_session import answers, connected, place_of
-from stillframe.records.shared import Handle
 from stillframe.records.store import NOTHING, Key, Record, Write
+from stillframe.records.stores.redis_scripts import DROPPING, FENCE, FENCED, MAKE, READ, WRITE
+from stillframe.records.stores.redis_session import answers, connected, place_of
+from stillframe.records.stores.shared import Handle
 
 _AT_ONCE = 50  # records of one run of a script, while which the server serves nobody else
 _SCANNED = 1000

@@ -1,0 +1,1 @@
+"""Stores of records: SQLite, Redis, PostgreSQL, each behind `store.RecordStore`."""
