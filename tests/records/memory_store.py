@@ -62,6 +62,11 @@ class MemoryStore:
         records = self.records()
         return [records.get(key, (NOTHING, None))[0] for key in keys]
 
+    def kept(self, keys: Sequence[Key]) -> list[tuple[int, bytes]]:
+        records = self.records()
+        found = [records.get(key, (NOTHING, None))[0] for key in keys]
+        return [(each.version, each.kept) for each in found]
+
     def test_and_set(self, writes: Sequence[Write]) -> list[bool]:
         with self.world.lock:
             records = self.records()

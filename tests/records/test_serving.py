@@ -198,3 +198,19 @@ def test_what_cannot_be_served_is_refused_with_the_reason(shop) -> None:  # type
         shop.views(given.format(more, select))
         refused = shop.open().definitions().refused
         assert told in str(refused["v"]), refused
+
+
+def test_counts_of_text_and_one_record_without_groups(shop) -> None:  # type: ignore[no-untyped-def]
+    shop.source("shop", TABLES)
+    shop.views(
+        "CREATE MATERIALIZED VIEW all_of_it WITH (serve = 'sqlite:///records.db') AS"
+        " SELECT COUNT(region) AS regions, COUNT(*) AS n, SUM(amount) AS total FROM shop.orders;"
+    )
+    wh = shop.open()
+    wh.refresh()
+    shop.write("shop", "INSERT INTO orders VALUES (1, 'EU', 1, 5), (2, NULL, 2, 7)")
+    wh.refresh()
+    assert wh.record("all_of_it") == {"regions": 1, "n": 2, "total": 12}
+    shop.write("shop", "DELETE FROM orders")
+    wh.refresh()
+    assert_right(wh)

@@ -89,9 +89,9 @@ def _average(result: Type, values: Values) -> Any:
 
 def plus(total: int | Decimal, value: int | Decimal) -> int | Decimal:
     """Exact, whatever the digits."""
-    if isinstance(total, Decimal) or isinstance(value, Decimal):
-        return _WIDE.add(Decimal(total), Decimal(value))
-    return total + value
+    if type(total) is int and type(value) is int:
+        return total + value
+    return _WIDE.add(Decimal(total), Decimal(value))
 
 
 def mean(result: Type, total: int | Decimal, count: int) -> Any:

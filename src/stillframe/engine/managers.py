@@ -110,7 +110,7 @@ def _task(work: Work) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.Record
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         store = work.open_store()
         try:
-            manager = Manager(work.served, store, _answers(work), work.since)
+            manager = Manager(work.served, store, _answers(work), since=work.since)
             tally = manager.take(entries(batches, work))
         finally:
             store.close()

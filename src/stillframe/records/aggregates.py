@@ -54,12 +54,15 @@ class Aggregates:
 
     def _added(self, data: Group, image: Image, sign: int) -> Group:
         rows, totals = data
-        return rows + sign, tuple(
-            _added(total, None if measure.place is None else image.values[measure.place], sign)
-            if measure.place is None or image.values[measure.place] is not None
-            else total
-            for total, measure in zip(totals, self.measures, strict=True)
-        )
+        grown: list[Total] = []
+        for total, measure in zip(totals, self.measures, strict=True):
+            amount, known = total
+            value = 1 if measure.place is None else image.values[measure.place]
+            if measure.place is None or measure.function == "count":
+                grown.append(total if value is None else (amount, known + sign))
+            else:
+                grown.append(total if value is None else (plus(amount, sign * value), known + sign))
+        return rows + sign, tuple(grown)
 
     def asks(self, data: Group, touches: tuple[Touch, ...]) -> None:
         return None
@@ -73,11 +76,6 @@ class Aggregates:
             return None
         shown = (_shown(measure, total) for measure, total in zip(self.measures, totals, strict=True))
         return (*key, *shown)
-
-
-def _added(total: Total, value: Any, sign: int) -> Total:
-    amount, known = total
-    return amount if value is None else plus(amount, sign * value), known + sign
 
 
 def _shown(measure: Measure, total: Total) -> Any:

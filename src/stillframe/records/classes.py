@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from stillframe.algebra import (
@@ -89,7 +90,17 @@ class Served:
     def shown(self, key: Row, state: State | None) -> Row | None:
         """What readers see of a record."""
         row = None if state is None else self.view.row(key, state)
-        return None if row is None else tuple(evaluate_scalar(output, row) for output in self.outputs)
+        if row is None:
+            return None
+        if self._places is not None:
+            return tuple(row[place] for place in self._places)
+        return tuple(evaluate_scalar(output, row) for output in self.outputs)
+
+    @cached_property
+    def _places(self) -> tuple[int, ...] | None:
+        """Of outputs that are columns and nothing else."""
+        columns = [output.position for output in self.outputs if isinstance(output, Ref)]
+        return tuple(columns) if len(columns) == len(self.outputs) else None
 
 
 def served(plan: Plan, level: str = "strong", key: Sequence[int] = ()) -> Served:

@@ -97,7 +97,13 @@ def spelled(text: str) -> str:
 
 
 def key_text(values: Sequence[Any]) -> str:
-    return ":".join(NULL if value is None else spelled(text_of(value)) for value in values)
+    return ":".join(map(_part, values))
+
+
+def _part(value: Any) -> str:
+    if type(value) is int:  # most keys: digits are spelled as they are
+        return str(value)
+    return NULL if value is None else spelled(text_of(value))
 
 
 def key_values(text: str, types: Sequence[Type]) -> tuple[Any, ...]:

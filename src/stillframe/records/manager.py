@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import astuple, dataclass, field
+from itertools import count
 from operator import add
 from typing import Any
 
@@ -22,7 +23,7 @@ from stillframe.records.program import Done, Program
 from stillframe.records.requests import Ask, Held, Put, Read, State, Tagged
 from stillframe.records.store import ABSENT, Key, Record, RecordStore, Write
 
-AT_ONCE = 2_000  # entries whose records are brought forward together
+AT_ONCE = 10_000  # entries whose records are brought forward together
 PER_CALL = 500  # records of one call to the store
 
 Answers = Callable[[Sequence[Any]], Sequence[Any]]  # the base's, to questions of the view's class
@@ -47,6 +48,7 @@ class Manager:
     served: Served
     store: RecordStore
     ask: Answers
+    versions: Iterator[int] = field(default_factory=lambda: count(_first_version()))
     since: int = 0  # what records reflect of earlier sessions is forgotten: the view was loaded anew
     tally: Tally = field(default_factory=Tally)
 
@@ -54,7 +56,8 @@ class Manager:
         """All of some streams' entries, each stream's in order."""
         for some in _entries(entries, AT_ONCE):
             self.tally.entries += len({(entry.stream, entry.position) for entry in some})
-            self._run(list(self._programs(some)))
+            for programs in _some(self._programs(some), PER_CALL):  # soon written after it was read
+                self._run(programs)
         return self.tally
 
     def _programs(self, entries: Iterable[Entry]) -> Iterator[Program]:
@@ -78,9 +81,9 @@ class Manager:
         asking = [(program, r) for program in programs if isinstance(r := program.request, Ask)]
         writing = [(program, r) for program in programs if isinstance(r := program.request, Put)]
         for some in _some(reading, PER_CALL):
-            for (program, _), record in zip(some, self.store.read([r.key for _, r in some]), strict=True):
-                self.tally.reads += 1
-                yield program, self._held(record)
+            self.tally.reads += len(some)
+            for (program, _), found in zip(some, self.store.kept([r.key for _, r in some]), strict=True):
+                yield program, self._held(*found)
         for program in programs:
             if isinstance(request := program.request, Tagged):
                 yield program, tuple(self.store.tagged(key_text(request.link)))
@@ -90,11 +93,11 @@ class Manager:
             yield from zip((program for program, _ in asking), answers, strict=True)
         yield from self._written(writing)
 
-    def _held(self, record: Record) -> Held:
-        if record.version == ABSENT:
+    def _held(self, version: int, kept: bytes) -> Held:
+        if version == ABSENT:
             return Held()
-        state = state_of(record.kept)
-        return Held(record.version, state if state.signature.session >= self.since else None)
+        state = state_of(kept)
+        return Held(version, state if state.signature.session >= self.since else None)
 
     def _written(self, writing: list[tuple[Program, Put]]) -> Iterator[tuple[Program, bool]]:
         """Two programs of one record, as two partners of one row may start, are not written at once."""
@@ -117,7 +120,7 @@ class Manager:
         if put.state is None:
             return Write(put.key, put.expected, None)
         shown = None if put.key.kind else self.served.shown(put.key.values, put.state)
-        record = Record(_version(), shown, kept(put.state))
+        record = Record(next(self.versions), shown, kept(put.state))
         return Write(put.key, put.expected, record, self._tag(put.key, put.state))
 
     def _tag(self, key: Key, state: State) -> str | None:
@@ -159,10 +162,11 @@ def gone(session: int) -> str:
 def forget(store: RecordStore, session: int) -> None:
     """A session is done and followed by another: what vanished in it need not be known any more."""
     for keys in _some(store.tagged(gone(session)), PER_CALL):
-        found = zip(keys, store.read(keys), strict=True)
-        store.test_and_set([Write(key, record.version, None) for key, record in found])
+        found = zip(keys, store.kept(keys), strict=True)
+        store.test_and_set([Write(key, version, None) for key, (version, _) in found])
 
 
-def _version() -> int:
-    """Of the system's randomness: processes that are copies of one another must not agree."""
+def _first_version() -> int:
+    """Where a manager begins to count, out of so many numbers that no two ever meet. Of the system's
+    randomness: processes that are copies of one another must not agree."""
     return (int.from_bytes(os.urandom(8)) >> 2) + 1

@@ -81,6 +81,10 @@ class RecordStore(Protocol):
     def read(self, keys: Sequence[Key]) -> list[Record]:
         """The records of these keys, in this order; `NOTHING` for one that is not there."""
 
+    def kept(self, keys: Sequence[Key]) -> list[tuple[int, bytes]]:
+        """The versions of these records and what is kept of them, without the rows that readers see; `ABSENT`
+        and nothing for one that is not there."""
+
     def test_and_set(self, writes: Sequence[Write]) -> list[bool]:
         """Do each write whose record has the version it expects; tell which were done. Each is atomic and
         durable as the store is when the call returns; of several, some may be done and others not, also where

@@ -222,9 +222,9 @@ class Serving:
             for some in _some(store.scan(), 500):
                 keys = [Key(tuple(row[i] for i in view.served.key)) for row in some]
                 old = [
-                    Write(key, record.version, None)
-                    for key, record in zip(keys, store.read(keys), strict=True)
-                    if record.kept and state_of(record.kept).signature.session < piece.since
+                    Write(key, version, None)
+                    for key, (version, kept) in zip(keys, store.kept(keys), strict=True)
+                    if kept and state_of(kept).signature.session < piece.since
                 ]
                 store.test_and_set(old)
 

@@ -17,7 +17,14 @@ from stillframe.records.conformance.world import (
     same,
     shown,
 )
-from stillframe.records.store import ABSENT, NOTHING, Key, Record, Write
+from stillframe.records.store import ABSENT, NOTHING, Key, Record, RecordStore, Write
+
+
+def check_kept(store: RecordStore, keys: list[Key]) -> None:
+    """What is kept is told alike with rows and without."""
+    told = [(each.version, each.kept) for each in store.read(keys)]
+    assert store.kept(keys) == told
+    assert store.kept([]) == []
 
 
 def check_nothing_is_there(make: Maker) -> None:
@@ -37,6 +44,7 @@ def check_what_is_written_is_read(make: Maker) -> None:
     put(store, Write(key_of(1), ABSENT, first))
     for handle in (store, make(1)):
         assert handle.read([key_of(1)]) == [first]
+        check_kept(handle, [key_of(1), Key(key_of(1).values, "kind"), key_of(2)])
         assert same(handle.scan(), shown([first]))
     second = record(key_of(1), "-0.07")
     put(store, Write(key_of(1), first.version, second))
@@ -54,6 +62,7 @@ def check_answers_are_in_order(make: Maker) -> None:
     keys = [key_of(n) for n in random.Random(7).sample(range(100), 100)]
     keys += keys[:5]
     assert store.read(keys) == [records.get(key, NOTHING) for key in keys]
+    check_kept(store, keys)
     writes = [Write(key, ABSENT, record(key)) for key in dict.fromkeys(keys)]
     assert store.test_and_set(writes) == [write.key not in records for write in writes]
 

@@ -132,6 +132,21 @@ class PostgresStore(Handle):
                 found[n] = Record(version, tuple(row) if shown else None, kept)
         return found
 
+    def kept(self, keys: Sequence[Key]) -> list[tuple[int, bytes]]:
+        if not keys:
+            return []
+        found: list[tuple[int, bytes]] = [(ABSENT, b"")] * len(keys)
+        with connected(self) as session:
+            *_, state = self._tables(session)
+            sought = given(["n integer", "id bytea"])
+            cursor = session.run(
+                f"SELECT v.n, s.version, s.kept FROM {sought} JOIN {state} AS s ON s.id = v.id",
+                *(list(range(len(keys))), [digest(self.id_of(key)) for key in keys]),
+            )
+            for n, version, kept in cursor:
+                found[n] = version, kept
+        return found
+
     def test_and_set(self, writes: Sequence[Write]) -> list[bool]:
         named = self.named(writes)
         if not named:

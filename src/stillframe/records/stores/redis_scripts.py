@@ -45,7 +45,17 @@ end
 return found
 """
 
-# KEYS as above. ARGV: the epoch, how the keys of tags begin, and of each record its name, the version that is
+# KEYS: one of each record, what is kept.
+KEPT = f"""{_GUARD}
+local found = {{}}
+for k = 2, #KEYS do
+  local state = redis.call('HMGET', KEYS[k], 'version', 'kept')
+  found[2 * k - 3], found[2 * k - 2] = state[1] or '0', state[2] or ''
+end
+return found
+"""
+
+# KEYS as in READ. ARGV: the epoch, how keys of tags begin, and of each record its name, the version that is
 # expected, the new one (none: it is removed), what is kept, '=' and the tag or nothing, how many fields are
 # shown (0: it is not), and these.
 WRITE = f"""{_GUARD}{_EPOCH}

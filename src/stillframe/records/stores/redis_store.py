@@ -28,7 +28,7 @@ from redis.exceptions import ResponseError
 
 from stillframe.records.encoding import spelled, text_of, value_of
 from stillframe.records.store import NOTHING, Key, Record, Write
-from stillframe.records.stores.redis_scripts import DROPPING, FENCE, FENCED, MAKE, READ, WRITE
+from stillframe.records.stores.redis_scripts import DROPPING, FENCE, FENCED, KEPT, MAKE, READ, WRITE
 from stillframe.records.stores.redis_session import answers, connected, place_of
 from stillframe.records.stores.shared import Handle
 
@@ -94,6 +94,16 @@ class RedisStore(Handle):
                 self._refuse(self.epoch, answer)
                 found += answer
         return [self._record(id_, each) for (id_, _), each in zip(ids, found, strict=True)]
+
+    def kept(self, keys: Sequence[Key]) -> list[tuple[int, bytes]]:
+        places = [f"{self.book}:r:{self.id_of(key)}" for key in keys]
+        calls: list[Any] = [([self.book, *part], []) for part in _parts(places, _AT_ONCE)]
+        found: list[tuple[int, bytes]] = []
+        with connected(self) as client:
+            for answer in answers(client, KEPT, calls):
+                self._refuse(self.epoch, answer)
+                found += zip(map(int, answer[::2]), answer[1::2], strict=True)
+        return found
 
     def test_and_set(self, writes: Sequence[Write]) -> list[bool]:
         calls = []

@@ -107,6 +107,14 @@ class SqliteStore(Handle):
             con.execute("COMMIT")
         return found
 
+    def kept(self, keys: Sequence[Key]) -> list[tuple[int, bytes]]:
+        sql = f"SELECT version, kept FROM {self.state} WHERE id = ?"
+        with connected(self, self.path) as con:
+            con.execute("BEGIN")
+            found = [con.execute(sql, (self.id_of(key),)).fetchone() for key in keys]
+            con.execute("COMMIT")
+        return [one or (ABSENT, b"") for one in found]
+
     def test_and_set(self, writes: Sequence[Write]) -> list[bool]:
         named = self.named(writes)
         if not named:
