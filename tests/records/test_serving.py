@@ -205,12 +205,19 @@ def test_counts_of_text_and_one_record_without_groups(shop) -> None:  # type: ig
     shop.views(
         "CREATE MATERIALIZED VIEW all_of_it WITH (serve = 'sqlite:///records.db') AS"
         " SELECT COUNT(region) AS regions, COUNT(*) AS n, SUM(amount) AS total FROM shop.orders;"
+        "CREATE MATERIALIZED VIEW bounds WITH (serve = 'sqlite:///records.db') AS"
+        " SELECT MIN(amount) AS least, COUNT(*) AS n FROM shop.orders;"
     )
     wh = shop.open()
     wh.refresh()
+    assert wh.record("bounds") == {"least": None, "n": 0}
+    assert_right(wh)
     shop.write("shop", "INSERT INTO orders VALUES (1, 'EU', 1, 5), (2, NULL, 2, 7)")
     wh.refresh()
     assert wh.record("all_of_it") == {"regions": 1, "n": 2, "total": 12}
+    assert wh.record("bounds") == {"least": 5, "n": 2}
     shop.write("shop", "DELETE FROM orders")
     wh.refresh()
+    assert_right(wh)
+    wh.refresh(full=True)
     assert_right(wh)

@@ -173,7 +173,8 @@ def _answers(work: Work) -> Answers:
         found = [_found(side, at, questions) for side, at in zip(work.served.sides, work.base, strict=True)]
         if work.served.measures:
             (groups,) = found
-            return [aggregated_images(work.served.measures, groups.get(one, [])) for one in questions]
+            measures, always = work.served.measures, work.served.is_one
+            return [aggregated_images(measures, groups.get(one, []), always=always) for one in questions]
         return [tuple(len(images.get(one, ())) for images in found) for one in questions]
 
     return ask

@@ -87,6 +87,18 @@ class Served:
     reads_base: str = ""
     measures: tuple[Measure, ...] = ()
 
+    @property
+    def is_one(self) -> bool:
+        """Whether it has one record, whatever the base holds: that of groups without GROUP BY."""
+        return not self.key
+
+    @property
+    def of_nothing(self) -> Any:
+        """The data of a record that an empty base gives."""
+        if self.is_one and self.measures:
+            return aggregated_images(self.measures, (), always=True)
+        return self.view.empty
+
     def shown(self, key: Row, state: State | None) -> Row | None:
         """What readers see of a record."""
         row = None if state is None else self.view.row(key, state)
@@ -412,12 +424,15 @@ def _side_of(scalar: Scalar, width: int) -> int:
     return sides.pop() if sides else 0
 
 
-def aggregated_images(measures: Sequence[Measure], images: Sequence[Image]) -> Row | None:
-    """What a base that holds these images of a group answers; None where there is no group."""
+def aggregated_images(
+    measures: Sequence[Measure], images: Sequence[Image], *, always: bool = False
+) -> Row | None:
+    """What a base that holds these images of a group answers; None where there is no group, which the one of
+    a view without GROUP BY `always` is."""
 
     def values(measure: Measure) -> list[tuple[Any, int]]:
         if measure.place is None:
             return [(1, 1)] * len(images)
         return [(i.values[measure.place], 1) for i in images if i.values[measure.place] is not None]
 
-    return tuple(aggregated(m.function, m.type, values(m)) for m in measures) if images else None
+    return tuple(aggregated(m.function, m.type, values(m)) for m in measures) if images or always else None

@@ -21,6 +21,7 @@ from stillframe.records.entry import Entry, Touch, touches
 from stillframe.records.keeping import kept, state_of
 from stillframe.records.program import Done, Program
 from stillframe.records.requests import Ask, Held, Put, Read, State, Tagged
+from stillframe.records.signature import Signature
 from stillframe.records.store import ABSENT, Key, Record, RecordStore, Write
 
 AT_ONCE = 10_000  # entries whose records are brought forward together
@@ -59,6 +60,14 @@ class Manager:
             for programs in _some(self._programs(some), PER_CALL):  # soon written after it was read
                 self._run(programs)
         return self.tally
+
+    def begin(self, session: int) -> None:
+        """The one record of a view that has one, also where nothing is in the base."""
+        key = Key(())
+        ((version, kept),) = self.store.kept([key])
+        if self.served.is_one and self._held(version, kept).state is None:
+            state = State(Signature(session), self.served.of_nothing)
+            self.store.test_and_set([self._write(Put(key, version, state))])
 
     def _programs(self, entries: Iterable[Entry]) -> Iterator[Program]:
         by_record: dict[Key, list[Touch]] = {}
@@ -126,6 +135,8 @@ class Manager:
     def _tag(self, key: Key, state: State) -> str | None:
         if state.link is not None:
             return key_text(state.link)
+        if self.served.is_one:
+            return None
         vanished = state.data == (None if key.kind else self.served.view.empty)
         return gone(state.signature.session) if vanished else None
 

@@ -25,7 +25,7 @@ from stillframe.engine.managers import Work, columns_needed, manage
 from stillframe.errors import ProjectError
 from stillframe.lake.layout import sync
 from stillframe.records.keeping import state_of
-from stillframe.records.manager import Tally, forget
+from stillframe.records.manager import Manager, Tally, forget
 from stillframe.records.store import Key, RecordStore, StoreError, Write
 from stillframe.records.stores.opening import open_store
 from stillframe.runtime.checking import as_records
@@ -184,6 +184,8 @@ class Serving:
             store.create()
             store.fence(piece.session)
             forget(store, piece.session - 1)
+            if piece.loads and way.is_one:
+                Manager(way, store, lambda questions: (), since=piece.since).begin(piece.session)
         upto = {name: Position.from_json(at) for name, at in piece.upto.items()}
         after = {name: Position.from_json(at) for name, at in piece.after.items()}
         base = tuple(

@@ -221,7 +221,8 @@ class RecordSimulation:
         if self.served.measures:
             (side,) = self.served.sides
             images = [i for row in state[side.relation].rows() if (i := side.image(row)) is not None]
-            return aggregated_images(self.served.measures, [i for i in images if i.key == question])
+            of_group = [image for image in images if image.key == question]
+            return aggregated_images(self.served.measures, of_group, always=self.served.is_one)
         return tuple(
             sum(1 for row in state[side.relation].rows() if _has(side.image(row), question))
             for side in self.served.sides
