@@ -53,12 +53,7 @@ class Work:
 def columns_needed(side: Side) -> tuple[int, ...]:
     """What of a relation a view reads, and the key that tells its records apart."""
     scalars = (*side.conditions, *side.key, *side.values, *(side.link or ()))
-    return tuple(sorted({*base_key(side), *(i for scalar in scalars for i in refs(scalar))}))
-
-
-def base_key(side: Side) -> tuple[int, ...]:
-    shortest: frozenset[int] = min(side.schema.keys, key=lambda key: (len(key), sorted(key)))
-    return tuple(sorted(shortest))
+    return tuple(sorted({*side.identity, *(i for scalar in scalars for i in refs(scalar))}))
 
 
 def manage(engine: Engine, files: Sequence[Path], work: Work, managers: int | None = None) -> Tally:
@@ -71,7 +66,7 @@ def manage(engine: Engine, files: Sequence[Path], work: Work, managers: int | No
         changes = read_files(engine.maintenance, files, staged_struct(types))
         rows = engine.maintenance.sql(_images(engine, work), changes=changes)
         dealt = rows.repartition(managers or _parallel(engine), "stream")
-        order = ["stream", *(f"k{i}" for i in range(len(base_key(work.of))))]
+        order = ["stream", *(f"k{i}" for i in range(len(work.of.identity)))]
         told = dealt.sortWithinPartitions(*order).mapInArrow(_task(work), _TALLY).collect()
     return sum((Tally(*row) for row in told), Tally())
 
@@ -96,7 +91,7 @@ def _images(engine: Engine, work: Work) -> str:
     def text(scalar: Scalar) -> str:
         return writer.text(scalar, column)
 
-    key = [text(Ref(i, side.schema[i].type)) for i in base_key(side)]
+    key = [text(Ref(i, side.schema[i].type)) for i in side.identity]
     spelled = ", ".join(f"CAST({one} AS STRING)" for one in key)
     shown = [f"pmod(crc32(concat_ws(':', {spelled})), {STREAMS}) AS stream"]
     shown += [f"{one} AS k{i}" for i, one in enumerate(key)]
@@ -126,7 +121,7 @@ def entries(batches: Iterable[pa.RecordBatch], work: Work) -> Iterator[Entry]:
     """Of rows in the order of streams and base records. What a base record was and is, is what is left of its
     rows when those that cancel are gone."""
     side = work.of
-    wide = len(base_key(side))
+    wide = len(side.identity)
     stream, number, at = -1, 0, None
     net: dict[Row, int] = {}
     for row in _rows(batches):

@@ -61,7 +61,11 @@ class Aggregates:
             if measure.place is None or measure.function == "count":
                 grown.append(total if value is None else (amount, known + sign))
             else:
-                grown.append(total if value is None else (plus(amount, sign * value), known + sign))
+                grown.append(
+                    total
+                    if value is None
+                    else (plus(amount, value if sign > 0 else _negative(value)), known + sign)
+                )
         return rows + sign, tuple(grown)
 
     def asks(self, data: Group, touches: tuple[Touch, ...]) -> None:
@@ -76,6 +80,11 @@ class Aggregates:
             return None
         shown = (_shown(measure, total) for measure, total in zip(self.measures, totals, strict=True))
         return (*key, *shown)
+
+
+def _negative(value: int | Decimal) -> int | Decimal:
+    """Exact: a minus sign before a decimal rounds it."""
+    return value.copy_negate() if isinstance(value, Decimal) else -value
 
 
 def _shown(measure: Measure, total: Total) -> Any:

@@ -52,7 +52,9 @@ class NoRecords(StillframeError):
 
 @dataclass(frozen=True)
 class Side:
-    """What a view makes of the rows of one relation; scalars are over its columns."""
+    """What a view makes of the rows of one relation; scalars are over its columns. `identity` is the key of
+    the relation that tells its records apart: the one that a record's own key rests on, if one does, so that
+    whatever happens to a record happens in one stream."""
 
     relation: str
     schema: Schema
@@ -60,6 +62,11 @@ class Side:
     key: tuple[Scalar, ...]
     values: tuple[Scalar, ...] = ()
     link: tuple[Scalar, ...] | None = None
+    identity: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.identity:
+            object.__setattr__(self, "identity", _shortest(self.schema))
 
     def image(self, row: Row | None) -> Image | None:
         if row is None or not all(evaluate_scalar(c, row) is True for c in self.conditions):
@@ -118,6 +125,17 @@ class Served:
 def served(plan: Plan, level: str = "strong", key: Sequence[int] = ()) -> Served:
     """How a view is kept as records so that it reaches the level. `key` are the columns that records are to
     be found by, where that is not the view's own key alone."""
+    found = _served(plan, level, key)
+    if any(found.outputs[place].type.name == "DOUBLE" for place in found.key):
+        raise NoRecords(
+            "records are not found by a DOUBLE",
+            detail="two of them that are alike may be spelled in several ways",
+            hint="cast it to a DECIMAL, or to text",
+        )
+    return found
+
+
+def _served(plan: Plan, level: str, key: Sequence[int]) -> Served:
     if level == "complete":
         raise NoRecords(
             "no view served as records is complete",
@@ -135,9 +153,11 @@ def served(plan: Plan, level: str = "strong", key: Sequence[int] = ()) -> Served
             return _set_operation("union", (left, right), len(keys), outputs, level)
         case Aggregate() as groups:
             return _grouped(groups, outputs, level)
-        case Filter(Filter(Aggregate(UnionAll((left, right)), keys, measures), first), second) if len(
-            measures
-        ) == 2 and _asks(first, len(keys), ">"):
+        case Filter(Filter(Aggregate(UnionAll((left, right)), keys, measures), first), second) if (
+            len(measures) == 2
+            and _asks(first, len(keys), ">")
+            and _is_tally((left, right), len(keys), measures)
+        ):
             operation = "intersect" if _asks(second, len(keys) + 1, ">") else "except"
             if operation == "except" and not _asks(second, len(keys) + 1, "="):
                 raise _unknown(found.input)
@@ -167,6 +187,16 @@ def _asks(predicate: Scalar, position: int, function: str) -> bool:
         case Call(name, (Ref(place), Literal(0))):
             return name == function and place == position
     return False
+
+
+def _is_tally(branches: Sequence[Plan], width: int, measures: Sequence[Any]) -> bool:
+    """Whether groups of two relations count the rows of either: what INTERSECT and EXCEPT are resolved to."""
+    sums = [(m.function, m.arg.position if isinstance(m.arg, Ref) else None) for m in measures]
+    ones = []
+    for branch in branches:
+        outputs = [o.scalar for o in branch.outputs] if isinstance(branch, Project) else []
+        ones.append([o.value if isinstance(o, Literal) else None for o in outputs[width:]])
+    return sums == [("sum", width), ("sum", width + 1)] and ones == [[1, 0], [0, 1]]
 
 
 def _relation(plan: Plan) -> tuple[Scan, tuple[Scalar, ...], tuple[Scalar, ...]]:
@@ -201,15 +231,26 @@ def _rows(source: Plan, outputs: tuple[Scalar, ...], wanted: tuple[int, ...]) ->
     if key is None:
         side = Side(scan.relation, scan.schema, conditions, outputs)
         return _distinct((side,), outputs)
+    identity = _base_key(outputs, key)
     whole = {o.position for o in outputs if isinstance(o, Ref)} == set(range(len(scan.schema)))
     called = "selection" if whole else "projection with the key"
     if wanted and set(wanted) != set(key):
         if not set(wanted) > set(key):
             raise NoRecords("records are found by a key", detail="these columns may be the same in two rows")
         called, key = "projection with the key in its own", wanted
-    side = Side(scan.relation, scan.schema, conditions, tuple(outputs[i] for i in key), outputs)
+    here = tuple(outputs[i] for i in key)
+    side = Side(scan.relation, scan.schema, conditions, here, outputs, identity=identity)
     after_key = tuple(Ref(len(key) + i, output.type) for i, output in enumerate(outputs))
     return Served(called, Keyed(), (side,), after_key, key, "strong")
+
+
+def _shortest(schema: Schema) -> tuple[int, ...]:
+    return tuple(sorted(min(schema.keys, key=lambda key: (len(key), sorted(key)), default=())))
+
+
+def _base_key(outputs: Sequence[Scalar], key: Sequence[int]) -> tuple[int, ...]:
+    """The columns of the relation that these outputs show."""
+    return tuple(output.position for i in key if isinstance(output := outputs[i], Ref))
 
 
 def _key_of(scan: Scan, outputs: Sequence[Scalar]) -> tuple[int, ...] | None:
@@ -308,15 +349,24 @@ def _shown_key(width: int, outputs: Sequence[Scalar]) -> tuple[int, ...]:
 def _set_operation(
     operation: str, branches: tuple[Plan, Plan], width: int, outputs: tuple[Scalar, ...], level: str
 ) -> Served:
+    kept = {output.position for output in outputs if isinstance(output, Ref)} == set(range(width))
+    if operation != "union" and not kept:
+        raise NoRecords(
+            f"a view that selects from {operation.upper()} cannot be served as records",
+            detail="which rows are alike is decided by all columns of the set operation",
+            hint="show all of its columns",
+        )
     sides = []
     keyed = True
     for branch in branches:
         scan, conditions, columns = _relation(branch)
-        keyed &= _key_of(scan, columns[:width]) is not None
+        found = _key_of(scan, columns[:width])
+        keyed &= found is not None
         key = tuple(_through(output, columns) for output in outputs)
-        sides.append(Side(scan.relation, scan.schema, conditions, key))
+        identity = _base_key(columns, found) if found else ()
+        sides.append(Side(scan.relation, scan.schema, conditions, key, identity=identity))
     columns = tuple(Ref(i, output.type) for i, output in enumerate(outputs))
-    looks = level in WEAK and keyed and {r for o in outputs for r in refs(o)} == set(range(width))
+    looks = level in WEAK and keyed and kept
     return Served(
         operation,
         Looked(operation) if looks else Counted(operation),
@@ -356,9 +406,12 @@ def _joined(left: Scan, right: Scan, conditions: Sequence[Scalar], outputs: tupl
         raise NoRecords("a join that is served has to show the key of the relation that refers")
     here = tuple(outputs[i] for i in key)
     there = tuple(shift(output, -width) for output in shown[1])
-    row = Side(left.relation, left.schema, tuple(own[0]), here, tuple(shown[0]), link)
-    partner_key = tuple(Ref(i, right.schema[i].type) for i in _partner_key(right, link, conditions, width))
-    other = Side(right.relation, right.schema, tuple(shift(c, -width) for c in own[1]), partner_key, there)
+    identity = _base_key(outputs, key)
+    row = Side(left.relation, left.schema, tuple(own[0]), here, tuple(shown[0]), link, identity)
+    referred = _partner_key(right, link, conditions, width)
+    partner_key = tuple(Ref(i, right.schema[i].type) for i in referred)
+    where = tuple(shift(c, -width) for c in own[1])
+    other = Side(right.relation, right.schema, where, partner_key, there, identity=referred)
     columns = []
     seen = [0, 0]
     for output in outputs:

@@ -61,7 +61,7 @@ class Extreme(Recomputed):
 
     def asks(self, data: Row | None, touches: tuple[Touch, ...]) -> Row | None:
         for touch in touches:
-            if touch.left is not None and data == touch.left.values:
+            if touch.left is not None and data is not None and _same(data[0], touch.left.values[0]):
                 return touch.key
             following = self.fold(data, touch)
             if self.scanning and following != data:
@@ -75,3 +75,7 @@ class Extreme(Recomputed):
             return values
         choose: Any = min if self.function == "min" else max
         return reduce(lambda a, b: choose(a, b, key=lambda one: ordered(one[0])), known)
+
+
+def _same(a: Any, b: Any) -> bool:
+    return bool(a == b) or (a is not None and b is not None and bool(ordered(a) == ordered(b)))

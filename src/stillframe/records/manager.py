@@ -174,7 +174,13 @@ def forget(store: RecordStore, session: int) -> None:
     """A session is done and followed by another: what vanished in it need not be known any more."""
     for keys in _some(store.tagged(gone(session)), PER_CALL):
         found = zip(keys, store.kept(keys), strict=True)
-        store.test_and_set([Write(key, version, None) for key, (version, _) in found])
+        store.test_and_set(
+            [
+                Write(key, version, None)
+                for key, (version, kept) in found
+                if kept and state_of(kept).signature.session <= session  # else it came again
+            ]
+        )
 
 
 def _first_version() -> int:

@@ -352,6 +352,12 @@ def _as_records(text: ViewText, plan: Plan, views: Mapping[str, View]) -> View:
                 f"a view that is served reads relations of sources, and {text.name} reads view {above[0]}",
                 hint=f"write what {above[0]} selects in its place",
             )
+        for option, word in (("refresh_policy", "full"), ("algorithm", text.options.get("algorithm"))):
+            if word not in (None, "auto") and text.options.get(option) == word:
+                raise NoRecords(
+                    f"a view that is served has no {option} = {word!r}",
+                    hint="leave it out: its records follow the changes",
+                )
         key = [
             _position(plan.schema, name.strip()) for name in text.options.get("key", "").split(",") if name
         ]

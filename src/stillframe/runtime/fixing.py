@@ -16,7 +16,7 @@ from pathlib import Path
 from stillframe.change.propagation import Tree
 from stillframe.engine import Engine
 from stillframe.errors import GAPS, RELOADS, CaptureGap, StillframeError
-from stillframe.lake.frame import Frame, ViewState
+from stillframe.lake.frame import RECORDS, Frame, ViewState
 from stillframe.lake.storage import Storage
 from stillframe.runtime.ahead import Ahead
 from stillframe.runtime.begun import Begun
@@ -244,6 +244,7 @@ def begins(view: View, former: ViewState | None) -> bool:
         or former.definition != view.text.select
         or former.schema != view.schema
         or view.policy == "full"
+        or (former.algorithm == RECORDS) != (view.served is not None)
         or (former.level in UNTRUSTED and view.level not in UNTRUSTED)
     )
 

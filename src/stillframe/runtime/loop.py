@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 BEAT_SECONDS = 30.0
 PASSING = ("LOCKED",)  # a source says nothing of its views by it
+STORES_PASSING = (*PASSING, "UNREACHABLE", "STORE_ERROR")  # nor does a store
 LOOKS = 4  # within a target, at least
 PROMPT = 0.02  # seconds that are no delay
 
@@ -73,8 +74,10 @@ class Watch:
                 more = True
             elif state.state == STOPPED:
                 upstream = [(states[u].state, states[u].changed) for u in view.upstream if u in states]
-                stopped[view.name] = (view.text.select, log_positions(sources, view.sources), upstream)
-                more = more or (state.reason or {}).get("code") in PASSING
+                text = (view.text.select, tuple(sorted(view.text.options.items())))
+                stopped[view.name] = (text, log_positions(sources, view.sources), upstream)
+                passing = STORES_PASSING if view.served is not None else PASSING
+                more = more or (state.reason or {}).get("code") in passing
             elif state.state == HELD or (state.definition, state.schema) != (view.text.select, view.schema):
                 more = True
             else:

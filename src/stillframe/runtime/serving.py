@@ -19,11 +19,14 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from stillframe.engine import Engine, staged_by_task
 from stillframe.engine.managers import Work, columns_needed, manage
-from stillframe.errors import ProjectError
+from stillframe.errors import ProjectError, StillframeError
+from stillframe.lake.frame import ViewState
 from stillframe.lake.layout import sync
+from stillframe.records.book import Book, read_book, write_book
 from stillframe.records.keeping import state_of
 from stillframe.records.manager import Manager, Tally, forget
 from stillframe.records.store import Key, RecordStore, StoreError, Write
@@ -41,8 +44,10 @@ Vector = Mapping[str, Position]
 @dataclass(frozen=True)
 class Piece:
     """Where the records of a view stand: the last piece of the logs, `done` or begun. `since` is the session
-    in which the view was loaded last; `of` tells the view's text, place and columns from others."""
+    in which the view was loaded last; `of` tells the view's text, place and columns from others, `owner` this
+    warehouse's records from those of another."""
 
+    owner: str
     of: str
     session: int
     since: int
@@ -113,6 +118,19 @@ def all_records(view: View, place: Place) -> list[tuple[Any, ...]]:
         return list(store.scan())
 
 
+def records_of_frame(serving: Serving, view: View, state: ViewState) -> list[tuple[Any, ...]]:
+    """All records, if they are those of a frame and no session is at work on them."""
+    before = serving.piece(view)
+    rows = all_records(view, serving.place)
+    if before is None or not before.done or before.upto != state.vector or before != serving.piece(view):
+        raise StillframeError(
+            f"the records of view {view.name} are on their way to another state than the frame shows",
+            hint="try again when the session is done, or refresh",
+            code="FRAME_EXPIRED",
+        )
+    return rows
+
+
 def record_plan(view: View) -> dict[str, Any]:
     """How a view that is served is kept, as data."""
     assert view.served is not None
@@ -147,22 +165,42 @@ class Serving:
     sources: Mapping[str, Source]
     place: Place
 
-    def bring(self, view: View, vector: Vector, staging: Path, *, anew: bool) -> Tally:
-        """The records of a view to a state of its sources."""
-        found = self._read(view)
+    def bring(self, view: View, vector: Vector, staging: Path, *, anew: bool) -> tuple[Tally, bool]:
+        """The records of a view to a state of its sources; and whether they were loaded anew."""
         upto = {name: vector[name].to_json() for name in sorted(view.sources)}
+        epoch, found = self._epoch(view), None if anew else self._to_go_on_from(view)
         total = Tally()
-        if found is None or anew or found.of != _identity(view) or (found.loads and not found.done):
-            session = max(found.session if found else 0, self._epoch(view)) + 1
-            piece = Piece(_identity(view), session, session, {}, upto, done=False)
-            return self._run(view, piece, staging / "load")
+        if found is None:
+            last = self.piece(view)
+            session = max(last.session if last else 0, epoch) + 1
+            piece = Piece(uuid4().hex, _identity(view), session, session, {}, upto, done=False)
+            return self._run(view, piece, staging / "load"), True
         if not found.done:
             total += self._run(view, found, staging / "again")
         if found.upto != upto:
             after = dict(found.upto)
             piece = replace(found, session=found.session + 1, after=after, upto=upto, done=False)
             total += self._run(view, piece, staging / "next")
-        return total
+        return total, False
+
+    def stands(self, view: View) -> dict[str, Position]:
+        """The state of the sources that the records of a view have reached, or are on their way to."""
+        found = self.piece(view)
+        return {name: Position.from_json(at) for name, at in (found.upto if found else {}).items()}
+
+    def _to_go_on_from(self, view: View) -> Piece | None:
+        """The last piece, if it is of this view and the store holds what it says. A store that was emptied,
+        set back, or written by another warehouse of the name is loaded anew; so is a load that did not
+        end."""
+        found = self.piece(view)
+        if found is None or found.of != _identity(view) or (found.loads and not found.done):
+            return None
+        with self.place.open(view) as store:
+            book = read_book(store)
+        ways = [Book(found.owner, found.session, True)]
+        if not found.done:
+            ways += [Book(found.owner, found.session, False), Book(found.owner, found.session - 1, True)]
+        return found if book in ways else None
 
     def _epoch(self, view: View) -> int:
         """The last session of whoever served a view of this name there, this warehouse or one before it."""
@@ -170,7 +208,7 @@ class Serving:
             try:
                 store.create()
             except StoreError as error:
-                if error.code != "STORE_TAKEN" or self._read(view) is None:
+                if error.code != "STORE_TAKEN" or self.piece(view) is None:
                     raise
                 store.drop()  # ours, from when the view had other columns
                 store.create()
@@ -183,6 +221,7 @@ class Serving:
         with self.place.open(view, piece.session) as store:
             store.create()
             store.fence(piece.session)
+            write_book(store, Book(piece.owner, piece.session, False))
             forget(store, piece.session - 1)
             if piece.loads and way.is_one:
                 Manager(way, store, lambda questions: (), since=piece.since).begin(piece.session)
@@ -201,7 +240,7 @@ class Serving:
             names = [side.schema[i].name for i in columns]
             types = [side.schema[i].type for i in columns]
             name = side.relation.split(".", 1)[0]
-            if not piece.loads and not source.behind([table], after[name]):
+            if not piece.loads and not source.transactions([table], after[name], at):
                 continue
             read = (
                 partial(source.state, table, names, at)
@@ -214,6 +253,8 @@ class Serving:
             total += manage(engine, rows.files, work)
         if piece.loads:
             self._clear(view, piece)
+        with self.place.open(view, piece.session) as store:
+            write_book(store, Book(piece.owner, piece.session, True))
         self._write(view, replace(piece, done=True))
         return total
 
@@ -233,7 +274,7 @@ class Serving:
     def _path(self, view: View) -> Path:
         return self.root / FOLDER / f"{hashlib.sha256(view.name.encode()).hexdigest()[:16]}.json"
 
-    def _read(self, view: View) -> Piece | None:
+    def piece(self, view: View) -> Piece | None:
         try:
             return Piece(**json.loads(self._path(view).read_text(encoding="utf-8")))
         except (FileNotFoundError, ValueError, TypeError):

@@ -37,7 +37,15 @@ from stillframe.runtime.loop import Waiting, Watch, run
 from stillframe.runtime.metrics import Metrics
 from stillframe.runtime.outcome import Observer, Result, unobserved
 from stillframe.runtime.pace import Pace
-from stillframe.runtime.serving import Place, all_records, one_record, record_plan, served_view
+from stillframe.runtime.serving import (
+    Place,
+    Serving,
+    all_records,
+    one_record,
+    record_plan,
+    records_of_frame,
+    served_view,
+)
 from stillframe.runtime.session import Session
 from stillframe.runtime.settle import Due, due, merge, settle
 from stillframe.runtime.statistics import read_statistics
@@ -210,6 +218,11 @@ class Warehouse:
         existing = read_texts(self.definitions_folder)
         if any(other.name.lower() == name.lower() for other in existing.views):
             raise ProjectError(f"there is a view {name} already", hint="drop it first, or edit its text")
+        if re.search(r"://[^/@\s]*:(?!\$\{)[^/@\s]+@", options.get("serve", "")):
+            raise ProjectError(
+                "a password would be written into the warehouse",
+                hint="give it as ${NAME} in the place, and set NAME in the environment",
+            )
         resolved = resolve_all((*existing.views, parsed), self.catalog(), offers=self._offer)
         if parsed.name not in resolved.views:
             raise unknown_view(parsed.name, resolved.views, resolved.refused.get(parsed.name))
@@ -396,6 +409,13 @@ class Warehouse:
         state = self._state(name, frame)
         with engine_errors():
             if state.algorithm == RECORDS:
+                newest = self._newest()
+                if frame is not None and newest is not None and frame != newest.number:
+                    raise LakeError(
+                        f"the records of view {name} are those of now, and not of frame {frame}",
+                        hint="leave the frame out",
+                        code="SERVED",
+                    )
                 rows = all_records(served_view(self.definitions(), state.table), self._place)
                 return self.engine.caller.createDataFrame(rows, view_struct(state.schema, count=False))
             return content(self.engine.caller, self.lake.path, state)
@@ -452,7 +472,8 @@ class Warehouse:
         catalog = reached_or_remembered(self.sources, self.lake.path / CATALOG)
 
         def records(name: str) -> list[tuple[Any, ...]]:
-            return all_records(served_view(self.definitions(), name), self._place)
+            serving = Serving(self.lake.path, lambda: self.engine, self.sources, self._place)
+            return records_of_frame(serving, served_view(self.definitions(), name), at.views[name])
 
         verifier = Verifier(
             self.lake, lambda: self.engine, self.sources, self.project.name, at, catalog, records

@@ -35,7 +35,7 @@ from stillframe.engine import (
     write_query,
 )
 from stillframe.errors import GAPS, Busy, CaptureGap, SourceError, StillframeError, ValueMismatch
-from stillframe.lake.frame import CURRENT, HELD, STOPPED, ChangeFile, DataFile, Frame, ViewState
+from stillframe.lake.frame import CURRENT, HELD, RECORDS, STOPPED, ChangeFile, DataFile, Frame, ViewState
 from stillframe.protocol import Setting
 from stillframe.runtime.ahead import Taken, Wanted
 from stillframe.runtime.begun import Begun
@@ -341,6 +341,8 @@ class Work:
             return "ASKED"
         if former.definition != view.text.select or former.schema != view.schema:
             return "DEFINITION_CHANGED"
+        if (former.algorithm == RECORDS) != (view.served is not None):
+            return "DEFINITION_CHANGED"
         if view.policy == "full":
             return "POLICY"
         return self.fixing.reloads.get(view.name)
@@ -488,9 +490,13 @@ class Work:
         means, anew = self.means, self._begins(view)
         place = Place(means.consumer, means.root)
         serving = Serving(means.lake.path, self._engine, means.sources, place)
-        tally = serving.bring(view, self.vector, self.staging / f"records-{len(self.outcomes)}", anew=anew)
-        mode = "full" if anew else "incremental" if tally.entries else "unchanged"
-        told = self.must_be_full(view, former) or "NEW" if anew else None
+        if former is not None and not anew and self.fixing.is_past(view, serving.stands(view)):
+            self.states[view.name] = replace(former, state=HELD)
+            return Outcome("held", "AHEAD", view.algorithm)
+        folder = self.staging / f"records-{len(self.outcomes)}"
+        tally, loaded = serving.bring(view, self.vector, folder, anew=anew)
+        mode = "full" if loaded else "incremental" if tally.entries else "unchanged"
+        told = (self.must_be_full(view, former) or "RECORDS_LOST") if loaded else None
         reason = told or ("CHANGES" if tally.entries else "NO_CHANGES")
         self.states[view.name] = ViewState(
             table=view.name,
