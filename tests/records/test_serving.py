@@ -50,6 +50,8 @@ def test_every_class_follows_its_sources(shop, url) -> None:  # type: ignore[no-
     first = wh.bring_forward()
     assert {name: outcome.mode for name, outcome in first.outcomes.items()} == dict.fromkeys(CLASSES, "full")
     assert_right(wh)
+    for name in ("selection", "projected", "dropped", "summed", "least", "most", "both"):
+        assert first.outcomes[name].rows_out == wh.view(name).count(), "a load writes each record once"
     for _ in range(3):
         writer.write(25)
         result = wh.bring_forward()

@@ -49,6 +49,22 @@ class Work:
     def of(self) -> Side:
         return self.served.sides[self.side]
 
+    @property
+    def loads(self) -> bool:
+        """Whether every row of the relation is an entry. A load is dealt out by record, not by stream: each is
+        written once, whole, unless it is very large. Places are then within a record."""
+        return self.session == self.since
+
+    @property
+    def order(self) -> list[str]:
+        """The columns by which rows are dealt out, and those by which they are put in order then."""
+        base = [f"k{i}" for i in range(len(self.of.identity))]
+        return [*self.dealt, *base]
+
+    @property
+    def dealt(self) -> list[str]:
+        return [f"g{i}" for i in range(len(self.of.key))] if self.loads else ["stream"]
+
 
 def columns_needed(side: Side) -> tuple[int, ...]:
     """What of a relation a view reads, and the key that tells its records apart."""
@@ -65,9 +81,10 @@ def manage(engine: Engine, files: Sequence[Path], work: Work, managers: int | No
         ship(engine)
         changes = read_files(engine.maintenance, files, staged_struct(types))
         rows = engine.maintenance.sql(_images(engine, work), changes=changes)
-        dealt = rows.repartition(managers or _parallel(engine), "stream")
-        order = ["stream", *(f"k{i}" for i in range(len(work.of.identity)))]
-        told = dealt.sortWithinPartitions(*order).mapInArrow(_task(work), _TALLY).collect()
+        dealt = (
+            rows.repartition(managers or _parallel(engine), *work.dealt) if work.dealt else rows.coalesce(1)
+        )
+        told = dealt.sortWithinPartitions(*work.order).mapInArrow(_task(work), _TALLY).collect()
     return sum((Tally(*row) for row in told), Tally())
 
 
@@ -118,22 +135,24 @@ def _task(work: Work) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.Record
 
 
 def entries(batches: Iterable[pa.RecordBatch], work: Work) -> Iterator[Entry]:
-    """Of rows in the order of streams and base records. What a base record was and is, is what is left of its
-    rows when those that cancel are gone."""
-    side = work.of
-    wide = len(side.identity)
-    stream, number, at = -1, 0, None
+    """Of rows in the order of streams, or records, and base records. What a base record was and is, is what
+    is left of its rows when those that cancel are gone."""
+    wide, keys = 1 + len(work.of.identity), len(work.of.key)
+    group: Row | None = None
+    number, at = 0, None
     net: dict[Row, int] = {}
     for row in _rows(batches):
-        here = row[: 1 + wide]
+        here = row[: wide + keys] if work.loads else row[:wide]
         if here != at:
-            if at is not None and (entry := _entry(net, stream, number, work)):
+            if at is not None and (entry := _entry(net, at[0], number, work)):
                 yield entry
-            number = number + 1 if here[0] == stream else 0
-            stream, at, net = here[0], here, {}
-        image = row[1 + wide : -1]
+            last = group
+            group = row[wide : wide + keys] if work.loads else row[:1]
+            number = number + 1 if group == last else 0
+            at, net = here, {}
+        image = row[wide:-1]
         net[image] = net.get(image, 0) + row[-1]
-    if at is not None and (entry := _entry(net, stream, number, work)):
+    if at is not None and (entry := _entry(net, at[0], number, work)):
         yield entry
 
 
@@ -152,7 +171,7 @@ def _entry(net: dict[Row, int], stream: int, number: int, work: Work) -> Entry |
     if before is None and after is None:
         return None
     place = Position(work.session, (work.turn << _TURN_BITS) | number)
-    return Entry(stream, place, before, after, work.side)
+    return Entry(0 if work.loads else stream, place, before, after, work.side)
 
 
 def _image(flat: Row, side: Side) -> Image:

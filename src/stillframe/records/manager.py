@@ -25,6 +25,7 @@ from stillframe.records.signature import Signature
 from stillframe.records.store import ABSENT, Key, Record, RecordStore, Write
 
 AT_ONCE = 10_000  # entries whose records are brought forward together
+LARGEST = 5  # times as many, if they are all of one record
 PER_CALL = 500  # records of one call to the store
 
 Answers = Callable[[Sequence[Any]], Sequence[Any]]  # the base's, to questions of the view's class
@@ -153,16 +154,23 @@ def _some(items: Iterable[Any], size: int) -> Iterator[list[Any]]:
 
 
 def _entries(entries: Iterable[Entry], size: int) -> Iterator[list[Entry]]:
-    """What one step of the log is to the two sides of a view is never parted: a record that reflects one of
-    them is taken to reflect both."""
+    """What has one place in the log is never parted within a record: one that reflects a part of it is taken
+    to reflect all. What follows itself in one record is parted only where it is a lot."""
     some: list[Entry] = []
     for entry in entries:
-        if len(some) >= size and entry[:2] != some[-1][:2]:
-            yield some
-            some = []
+        if len(some) >= size:
+            large = len(some) >= LARGEST * size and entry[:2] != some[-1][:2]
+            if large or _key(entry) != _key(some[-1]):
+                yield some
+                some = []
         some.append(entry)
     if some:
         yield some
+
+
+def _key(entry: Entry) -> tuple[Any, ...]:
+    image = entry.after or entry.before
+    return image.key if image else ()
 
 
 def gone(session: int) -> str:
