@@ -51,8 +51,8 @@ class Work:
 
     @property
     def loads(self) -> bool:
-        """Whether every row of the relation is an entry. A load is dealt out by record, not by stream: each is
-        written once, whole, unless it is very large. Places are then within a record."""
+        """Whether every row of the relation is an entry. A load is dealt out by record, not by stream: each
+        is written once, whole, unless it is very large. Places are then within a record."""
         return self.session == self.since
 
     @property
