@@ -69,6 +69,7 @@ bench: setup servers
 	$(BIN)/python -m benchmarks.explore
 	$(BIN)/python -m benchmarks.capture_cost
 	$(BIN)/python -m benchmarks.propagation
+	$(BIN)/python -m benchmarks.records
 	$(BIN)/python -m benchmarks.calibration --engine sail
 	$(BIN)/python -m benchmarks.calibration --engine spark
 
