@@ -28,6 +28,7 @@ from stillframe.records.store import RecordStore
 from stillframe.sources.base import Keys, Source
 from stillframe.sources.base import Position as At
 
+UNTOLD_CORES = 4  # of an engine behind Spark Connect, which does not say
 _TURN_BITS = 40  # numbers of the side that comes second follow those of the first
 
 
@@ -72,8 +73,8 @@ def columns_needed(side: Side) -> tuple[int, ...]:
     return tuple(sorted({*side.identity, *(i for scalar in scalars for i in refs(scalar))}))
 
 
-def manage(engine: Engine, files: Sequence[Path], work: Work, managers: int | None = None) -> Tally:
-    """Bring the records that these changes touch forward, by so many managers at once."""
+def manage(engine: Engine, files: Sequence[Path], work: Work) -> Tally:
+    """Bring the records that these changes touch forward, by as many managers as the engine has cores."""
     if not files:
         return Tally()
     types = [work.of.schema[i].type for i in work.columns]
@@ -81,9 +82,7 @@ def manage(engine: Engine, files: Sequence[Path], work: Work, managers: int | No
         ship(engine)
         changes = read_files(engine.maintenance, files, staged_struct(types))
         rows = engine.maintenance.sql(_images(engine, work), changes=changes)
-        dealt = (
-            rows.repartition(managers or _parallel(engine), *work.dealt) if work.dealt else rows.coalesce(1)
-        )
+        dealt = rows.repartition(_cores(engine), *work.dealt) if work.dealt else rows.coalesce(1)
         told = dealt.sortWithinPartitions(*work.order).mapInArrow(_task(work), _TALLY).collect()
     return sum((Tally(*row) for row in told), Tally())
 
@@ -91,10 +90,10 @@ def manage(engine: Engine, files: Sequence[Path], work: Work, managers: int | No
 _TALLY = ", ".join(f"{field.name} LONG" for field in fields(Tally))
 
 
-def _parallel(engine: Engine) -> int:
+def _cores(engine: Engine) -> int:
     session: Any = engine.maintenance
     if is_connect(session):
-        return 4
+        return UNTOLD_CORES
     return int(session.sparkContext.defaultParallelism)
 
 

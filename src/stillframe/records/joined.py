@@ -80,7 +80,7 @@ class Linking:
 class Meeting:
     """The partner of a row that is about to be written."""
 
-    begun: Program
+    begun: Linking
     held: Held
     state: State
 
@@ -90,7 +90,7 @@ class Meeting:
         return Read(partner(self.state.link))
 
     def advance(self, other: Held) -> Program:
-        key = _key(self.begun)
+        key = self.begun.key
         state = _with_partner(self.state, other)
         assert state.link is not None
         return Writing(
@@ -175,8 +175,3 @@ class Renewing:
 def _with_partner(state: State, other: Held) -> State:
     values: Any = state.data[0]
     return state._replace(data=(values, other.state.data if other.state else None))
-
-
-def _key(program: Any) -> Key:
-    key: Key = program.key
-    return key

@@ -498,18 +498,10 @@ class Work:
         mode = "full" if loaded else "incremental" if tally.entries else "unchanged"
         told = (self.must_be_full(view, former) or "RECORDS_LOST") if loaded else None
         reason = told or ("CHANGES" if tally.entries else "NO_CHANGES")
-        self.states[view.name] = ViewState(
-            table=view.name,
-            schema=view.schema,
-            definition=view.text.select,
-            level=view.level,
-            algorithm=view.algorithm,
+        self.states[view.name] = replace(
+            _without_files(view),
             state=CURRENT,
-            base=(),
-            changes=(),
-            settled=0,
             changed=self.number if tally.writes or former is None else former.changed,
-            rows=0,
             vector=self._vector_of(view),
             session={"frame": self.number, "mode": mode, "reason": reason},
         )
@@ -652,26 +644,28 @@ class Work:
 
     def _stop(self, view: View, former: ViewState | None, error: StillframeError) -> Outcome:
         reason = {"code": error.code, "message": error.message, "detail": error.detail, "hint": error.hint}
-        if former is not None:
-            self.states[view.name] = replace(former, state=STOPPED, reason=reason)
-        else:
-            self.states[view.name] = ViewState(
-                table=view.name,
-                schema=view.schema,
-                definition=view.text.select,
-                level=view.level,
-                algorithm=view.algorithm,
-                state=STOPPED,
-                base=(),
-                changes=(),
-                settled=0,
-                changed=0,
-                rows=0,
-                vector=None,
-                reason=reason,
-                owner=view.owner,
-            )
+        stands = _without_files(view) if former is None else former
+        self.states[view.name] = replace(stands, state=STOPPED, reason=reason)
         return Outcome("stopped", error.code, view.algorithm, error=error)
+
+
+def _without_files(view: View) -> ViewState:
+    """A view that has nothing in the lake."""
+    return ViewState(
+        table=view.name,
+        schema=view.schema,
+        definition=view.text.select,
+        level=view.level,
+        algorithm=view.algorithm,
+        state=STOPPED,
+        base=(),
+        changes=(),
+        settled=0,
+        changed=0,
+        rows=0,
+        vector=None,
+        owner=view.owner,
+    )
 
 
 def _same(frame: Frame, other: Frame) -> bool:
