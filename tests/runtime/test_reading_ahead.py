@@ -8,7 +8,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pytest
@@ -37,14 +37,14 @@ class Watched(SqliteSource):
     fails: ClassVar[Callable[[Reading], bool]]
 
     def changes(
-        self, relation: str, columns: Sequence[str], after: Position, upto: Position, *, tagged: bool = False
+        self, relation: str, columns: Sequence[str], after: Position, upto: Position, **how: Any
     ) -> Iterator[pa.RecordBatch]:
         thread = "ahead" if threading.current_thread().name == "ahead" else "session"
         reading = (thread, relation, after.sequence, upto.sequence)
         Watched.readings.append(reading)
         if Watched.fails(reading):
             raise SourceError("this read fails")
-        return super().changes(relation, columns, after, upto, tagged=tagged)
+        return super().changes(relation, columns, after, upto, **how)
 
 
 class World:

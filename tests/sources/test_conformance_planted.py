@@ -15,6 +15,7 @@ import pytest
 from world_sqlite import SqliteWorld, SqliteWriter
 
 from stillframe.algebra.arrow import COUNT
+from stillframe.algebra.selection import Every, Selection, Some
 from stillframe.errors import CaptureGap
 from stillframe.sources import (
     Committed,
@@ -292,6 +293,17 @@ class OneGreatBatch(SqliteSource):
             yield from pa.Table.from_batches(batches).combine_chunks().to_batches()
 
 
+class TakesSomeForEvery(SqliteSource):
+    def changes(self, *args: Any, where: Selection | None = None, **kwargs: Any) -> Batches:
+        narrow = Every(where.parts) if isinstance(where, Some) else where
+        return super().changes(*args, where=narrow, **kwargs)
+
+
+class SendsEverything(SqliteSource):
+    def changes(self, *args: Any, where: Selection | None = None, **kwargs: Any) -> Batches:
+        return super().changes(*args, **kwargs)
+
+
 class ClaimsTooMuch(SqliteSource):
     @property
     def transactional(self) -> bool:
@@ -364,6 +376,8 @@ PLANTED: list[tuple[type[SqliteSource], str]] = [
     (LosesMicroseconds, "check_types_at_their_extremes"),
     (EmptyTextIsNull, "check_texts_of_any_script"),
     (OneGreatBatch, "check_a_transaction_of_100_000_rows"),
+    (TakesSomeForEvery, "check_changes_that_are_wanted_all_come"),
+    (SendsEverything, "check_changes_that_are_not_wanted_stay"),
     (ClaimsTooMuch, "check_what_the_source_says_of_itself"),
     (DescribesWhatItCannotRead, "check_types_without_counterpart_are_refused_by_name"),
 ]

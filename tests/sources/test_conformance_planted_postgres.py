@@ -34,10 +34,17 @@ class WatermarkByHighestNumber(PostgresSource):
 
 class LosesLateTransactions(PostgresSource):
     def changes(
-        self, relation: str, columns: Any, after: Position, upto: Position, *, tagged: bool = False
+        self,
+        relation: str,
+        columns: Any,
+        after: Position,
+        upto: Position,
+        *,
+        tagged: bool = False,
+        **how: Any,
     ) -> Iterator[pa.RecordBatch]:
         xmax = Mark.parse(after.mark).snapshot.xmax
-        for batch in super().changes(relation, columns, after, upto, tagged=True):
+        for batch in super().changes(relation, columns, after, upto, tagged=True, **how):
             batch = batch.filter(pc.greater_equal(batch.column(TAG), xmax))
             yield batch if tagged else batch.drop_columns([TAG])
 

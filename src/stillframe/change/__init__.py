@@ -40,6 +40,7 @@ from stillframe.change.listing import How, how
 from stillframe.change.parts import split
 from stillframe.change.places import Place, Refers, numbered, places
 from stillframe.change.product import Order, in_order_written
+from stillframe.change.selections import selections
 from stillframe.change.states import at
 
 __all__ = [
@@ -81,6 +82,7 @@ __all__ = [
     "numbered",
     "over",
     "places",
+    "selections",
     "shown_before",
     "shown_keys",
     "split",

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from stillframe.algebra.selection import Selection
 from stillframe.algebra.types import Type
 from stillframe.engine import Engine, Staged, followed_by, stage
 from stillframe.lake.storage import Storage
@@ -36,13 +37,14 @@ LONGEST_SECONDS = 2.0
 
 @dataclass(frozen=True)
 class Wanted:
-    """The changes of some columns of a relation after a state."""
+    """The changes of some columns of a relation after a state: of the rows that meet `where` all."""
 
     relation: str
     names: tuple[str, ...]
     positions: tuple[int, ...]
     types: tuple[Type, ...]
     after: Position
+    where: Selection | None = None
 
     @property
     def source(self) -> str:
@@ -144,7 +146,7 @@ class Ahead:
         assert self._taken.folder is not None
         for number, each in enumerate(wanted):
             place = self._taken.folder / f"{source}-{upto.sequence}-{number}"
-            read = partial(at.changes, each.table, each.names, after, upto)
+            read = partial(at.changes, each.table, each.names, after, upto, where=each.where)
             staged = stage(self._engine, read, each.positions, each.types, place / "new", once=True)
             before = self._taken.pieces.get(each)
             if before is not None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import TypeVar
 
 from stillframe.algebra import Plan, Schema, normalize, relations
 from stillframe.algebra.narrow import narrow
-from stillframe.change import Refers, split
+from stillframe.algebra.selection import Selection
+from stillframe.change import Refers, selections, split
 from stillframe.errors import ProjectError, StillframeError
 from stillframe.lake.frame import RECORDS
 from stillframe.records.classes import NoRecords, Served, served
@@ -133,6 +135,13 @@ class Definitions:
         read = {name for view in self.views.values() if view.name in wanted for name in view.upstream}
         return wanted | {name for name in read if self.views[name].owner == COPIES}
 
+    def selections(self, views: Iterable[View]) -> dict[str, Selection]:
+        """What these views ask of changed rows, for their sources to be told. Of a relation that others are
+        trusted to refer to, all are read: whether a key is new is told by them."""
+        referenced = {one.relation for references in self.references.values() for one in references}
+        asked = _selections(tuple(view.plan for view in views))
+        return {relation: rows for relation, rows in asked.items() if relation not in referenced}
+
     def base_relations(self, name: str) -> tuple[str, ...]:
         """The sources' relations a view reads, itself or through the views it reads."""
         found = (relation for one in self.closure([name]) for relation in self.views[one].relations)
@@ -155,6 +164,11 @@ def trusted(
         for name, relation in catalog.get(source, {}).items()
         if relation.references
     }
+
+
+@lru_cache(maxsize=64)
+def _selections(plans: tuple[Plan, ...]) -> dict[str, Selection]:
+    return selections(plans)
 
 
 def referring(

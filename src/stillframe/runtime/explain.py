@@ -50,12 +50,14 @@ LAKE = "lake"
 @dataclass(frozen=True)
 class Situation:
     """What is known when a plan is made: the view's state in the newest frame, the rows of each relation and
-    view it reads, and how many changes of each wait. None where nobody can say."""
+    view it reads, and how many changes of each wait. None where nobody can say. `asked` is what all views
+    together ask of a relation's changed rows."""
 
     state: ViewState | None
     rows: Mapping[str, int | None]
     waiting: Mapping[str, int | None]
     statistics: Statistics = field(default_factory=Statistics)
+    asked: Mapping[str, str] = field(default_factory=dict)
 
     def assumed(self) -> dict[str, int]:
         """Changes to reckon with: those that wait, or one row of each relation where none is known to."""
@@ -229,7 +231,7 @@ def _incremental(view: View, situation: Situation, sources: Mapping[str, Source]
     ]
     running = [term for term in tree if term["change"] in changes]
     queries = [
-        _query(view, name, "changes", None, changes.get(name, 0))
+        _query(view, name, "changes", situation.asked.get(name), changes.get(name, 0))
         for name in view.reads
         if name in view.relations
     ]
@@ -361,7 +363,8 @@ def survey(
         else:
             rows[name] = _rows(name, sources)
             waiting[name] = _waiting(name, state, sources)
-    return Situation(state, rows, waiting, statistics)
+    asked = {name: str(rows) for name, rows in definitions.selections(definitions.views.values()).items()}
+    return Situation(state, rows, waiting, statistics, asked)
 
 
 def _rows(relation: str, sources: Mapping[str, Source]) -> int | None:

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from stillframe.algebra import Schema
 from stillframe.algebra.netting import netted
+from stillframe.algebra.selection import Selection
 from stillframe.engine import Engine, Read, Staged, followed_by, stage, staged_table
 from stillframe.errors import StillframeError
 from stillframe.lake.frame import ViewState
@@ -73,7 +74,8 @@ def _digest(values: pa.Array) -> bytes:
 
 
 class Reads:
-    """Staged reads of one session; every read happens once, whoever asks for it."""
+    """Staged reads of one session; every read happens once, whoever asks for it. `selections` tell which
+    changed rows may matter to anyone."""
 
     def __init__(
         self,
@@ -81,6 +83,7 @@ class Reads:
         sources: Mapping[str, Source],
         vector: Mapping[str, Position],
         columns: Mapping[str, frozenset[int]],
+        selections: Mapping[str, Selection],
         schemas: Mapping[str, Schema],
         folder: Path,
         counted: Callable[[str, str, Staged, float], None],
@@ -90,6 +93,7 @@ class Reads:
         self._sources = sources
         self._vector = vector
         self._columns = columns
+        self._selections = selections
         self._schemas = schemas
         self._folder = folder
         self._counted = counted
@@ -111,6 +115,7 @@ class Reads:
             self._names(relation),
             after,
             self._vector[source],
+            where=self._selections.get(relation),
         )
         net = self._sources[source].capture is Capture.SNAPSHOT  # then it is two whole states
         return self._staged(key, relation, read, net=net, once=True)
@@ -119,7 +124,8 @@ class Reads:
         """The changes of a relation after a state, as one may read them ahead."""
         positions = self._positions(relation)
         types = tuple(self._schemas[relation][i].type for i in positions)
-        return Wanted(relation, self._names(relation), positions, types, after)
+        where = self._selections.get(relation)
+        return Wanted(relation, self._names(relation), positions, types, after, where)
 
     def _read_on(self, relation: str, rows: Staged, upto: Position) -> Staged:
         """Rows that were read ahead, and what came since."""
@@ -127,7 +133,12 @@ class Reads:
         started = time.perf_counter()
         if upto != self._vector[source]:
             read = partial(
-                self._sources[source].changes, table, self._names(relation), upto, self._vector[source]
+                self._sources[source].changes,
+                table,
+                self._names(relation),
+                upto,
+                self._vector[source],
+                where=self._selections.get(relation),
             )
             folder = self._folder / str(next(self._folders))
             since = stage(self._engine, read, rows.positions, rows.types, folder / "since", once=True)

@@ -195,7 +195,7 @@ def into_files(name: str, relation: Made, files: int, engine: str) -> Trial:
 
 
 def _computing(engine: Engine, folder: Path, broadcast: bool) -> Computing:
-    reads = Reads(lambda: engine, {}, {}, {}, {}, folder, lambda *_: None)
+    reads = Reads(lambda: engine, {}, {}, {}, {}, {}, folder, lambda *_: None)
     binder = Binder(reads, lambda: Tables(engine), folder, {}, {})
     return Computing(lambda: engine, binder, broadcast, here=False)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -100,14 +100,15 @@ class Work:
         self.reads = self._reads(self.views.values(), self.staging)
         self.sharing = Sharing(self.views.values(), self.reads, self._core)
 
-    def _reads(self, views: Iterable[View], folder: Path) -> Reads:
+    def _reads(self, views: Collection[View], folder: Path) -> Reads:
         """What these views read, the columns of all of them together."""
         plans = [view.plan for view in views]
         columns = merged(columns_read(plan) for plan in plans)
         schemas = {scan.relation: scan.schema for plan in plans for scan in scans(plan)}
         means = self.means
         ahead = self._ahead.without({*self.fixing.cut, *self.conducting.reached})
-        return Reads(self._engine, means.sources, self.vector, columns, schemas, folder, self._staged, ahead)
+        wanted = (columns, means.definitions.selections(views), schemas)
+        return Reads(self._engine, means.sources, self.vector, *wanted, folder, self._staged, ahead)
 
     def next_reads(self) -> list[Wanted]:
         """The changes that the next session reads, if it has the same views and this one's frame to go on

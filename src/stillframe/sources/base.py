@@ -20,6 +20,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from stillframe.algebra.schema import Schema
+from stillframe.algebra.selection import Selection
 from stillframe.errors import CaptureGap
 
 
@@ -259,11 +260,18 @@ class Source(Protocol):
         ...
 
     def changes(
-        self, relation: str, columns: Sequence[str], after: Position, upto: Position, *, tagged: bool = False
+        self,
+        relation: str,
+        columns: Sequence[str],
+        after: Position,
+        upto: Position,
+        *,
+        tagged: bool = False,
+        where: Selection | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """Signed rows logged after `after` up to and including `upto`, in the schema
         `staged_schema(types of columns)`; tagged, the number of each row's transaction comes last, as
-        `tagged_schema` has it."""
+        `tagged_schema` has it. Rows that do not meet `where` may be left out."""
         ...
 
     def state(

@@ -5,12 +5,24 @@ from __future__ import annotations
 import json
 import pickle
 from collections.abc import Sequence
+from datetime import date
+from decimal import Decimal
 from itertools import pairwise
 
 import pyarrow as pa
 
 from stillframe.algebra.bag import Bag
-from stillframe.sources.base import Keys, Position, Range, Source
+from stillframe.algebra.selection import (
+    COMPARING,
+    IS_NOT_NULL,
+    IS_NULL,
+    Compared,
+    Every,
+    Selection,
+    Some,
+    meets,
+)
+from stillframe.sources.base import Capture, Keys, Position, Range, Source
 from stillframe.sources.conformance.follow import ME, bag, changes_of, follow, raises, same, state_of
 from stillframe.sources.conformance.suite import Check, promise
 from stillframe.sources.conformance.world import INTEGER, TEXT, Feature, Table, World
@@ -229,12 +241,78 @@ def check_a_source_is_a_value(world: World) -> None:
     assert ROWS / 10 <= count <= ROWS * 10, f"rows() says {count}, there are {ROWS}"
 
 
+def _some_of(source: Source, before: Position, upto: Position, where: Selection) -> tuple[Bag, int]:
+    batches = list(source.changes("stock", STOCK.names, before, upto, where=where))
+    return bag(batches), sum(batch.num_rows for batch in batches)
+
+
+@promise()
+def check_changes_that_are_wanted_all_come(world: World) -> None:
+    """Of the others, any or none."""
+    at = follow(world, STOCK)
+    _fill(world)
+    at.step("inserts")
+    before = at.position
+    _move(world)
+    at.step("rows that moved")
+    everything = changes_of(at.source, STOCK, before, at.position)
+    three, seven = Compared("place", "=", 3), Compared("id", "<=", 700)
+    asked: tuple[Selection, ...] = (
+        *(Compared(column, word, 300) for column in ("id", "place") for word in sorted(COMPARING)),
+        *(Compared("code", word, text) for word in ("=", "<>", "<") for text in ("Aa", "aA ", "late", "")),
+        *(Compared("place", word) for word in (IS_NULL, IS_NOT_NULL)),
+        *(Compared("n", "=", value) for value in (True, date(2020, 1, 1), Decimal("1.5"), "1")),
+        Every((Compared("code", "=", "late"), Some((three, Compared("place", ">", 490))))),
+        Some((Every((seven, Compared("code", IS_NULL))), Compared("code", "<", "b"))),
+    )
+    for where in asked:
+        found, _ = _some_of(at.source, before, at.position, where)
+        wanted = {row for row in everything if _is_met(where, row)}
+        same(
+            Bag({row: n for row, n in found.items() if row in wanted}),
+            Bag({row: n for row, n in everything.items() if row in wanted}),
+            f"changes where {where}",
+        )
+        more = {row: n for row, n in found.items() if n != everything[row]}
+        assert not more, f"changes where {where}: rows that did not change so: {list(more)[:3]}"
+
+
+def _is_met(where: Selection, row: tuple[object, ...]) -> bool:
+    try:
+        return meets(where, dict(zip(STOCK.names, row, strict=True)))
+    except TypeError:  # values of different kinds: no source is asked for these, and none need answer
+        return False
+
+
+@promise()
+def check_changes_that_are_not_wanted_stay(world: World) -> None:
+    """Where the log is a table of the database, which can look through it."""
+    at = follow(world, STOCK)
+    _fill(world)
+    before = at.position
+    at.step("inserts")
+    if at.source.capture is not Capture.TRIGGERS:
+        return
+    for where, most in (
+        (Compared("id", "<=", 100), 100),
+        (Every((Compared("id", ">", 100), Compared("id", "<", 200))), 99),
+        (Compared("place", IS_NULL), ROWS // 97),
+        (Some((Compared("id", "=", 5), Compared("id", "=", 8))), 2),
+        (Every((Compared("id", "<", 100), Compared("code", "=", "late"))), 99),
+    ):
+        found, rows = _some_of(at.source, before, at.position, where)
+        assert len(found) <= most, f"changes where {where}: {len(found)} rows, of which {most} were wanted"
+        assert rows < ROWS, f"changes where {where}: {rows} rows were sent"
+
+
 CHECKS: tuple[Check, ...] = (
     check_keys_find_all_rows_asked_for,
     check_keys_read_fewer_rows,
     check_ranges_cover_the_relation_once,
     check_ranges_of_other_tables,
     check_columns_asked_for,
+    check_changes_that_are_wanted_all_come,
+    check_changes_that_are_not_wanted_stay,
     check_a_read_is_one_snapshot,
     check_unknown_names_are_told,
     check_a_source_is_a_value,

@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 
+from stillframe.algebra.selection import Selection
 from stillframe.errors import CaptureGap, SourceError
 from stillframe.sources.base import (
     Capture,
@@ -262,7 +263,14 @@ class MariadbLogSource(MariadbDatabase):
         return self._read(found)
 
     def changes(
-        self, relation: str, columns: Sequence[str], after: Position, upto: Position, *, tagged: bool = False
+        self,
+        relation: str,
+        columns: Sequence[str],
+        after: Position,
+        upto: Position,
+        *,
+        tagged: bool = False,
+        where: Selection | None = None,
     ) -> Iterator[pa.RecordBatch]:
         def prepared(snap: Connection) -> tuple[books.Followed, Iterator[Rows]]:
             there = self._followed(snap, relation, self._mark(snap, after))

@@ -7,8 +7,10 @@ change in the state they add up to.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
+from stillframe.algebra.selection import Selection, said
 from stillframe.errors import SourceError
 from stillframe.sources.base import Range
 from stillframe.sources.mariadb.capture import value_name, values_name
@@ -18,6 +20,7 @@ from stillframe.sources.mariadb.log import Captured
 from stillframe.sources.mariadb.position import Mark, gap
 from stillframe.sources.mariadb.read import KeySet, Query, between, selected
 from stillframe.sources.mariadb.segments import of_log
+from stillframe.sources.mariadb.selecting import in_mariadb
 
 
 def no_relation(source: str, relation: str, names: Sequence[str]) -> SourceError:
@@ -72,8 +75,10 @@ def logged(
     within: Range | None = None,
     *,
     tagged: bool = False,
+    wanted: Selection | None = None,
 ) -> Query:
-    """Log rows, restricted exactly as the present rows are."""
+    """Log rows, restricted exactly as the present rows are: by keys, and to a range. Those that are not
+    `wanted` are left out as far as the server can tell."""
     columns = columns_of(source, capture.table, names)
     limits = [*(k.column.name for k in keys), *([within.column] if within else [])]
     for name in (*names, *limits):
@@ -83,9 +88,12 @@ def logged(
     picked = ", ".join(
         [*selected(columns, [places[n] for n in names]), count, *(["l.trx"] if tagged else [])]
     )
-    wanted = f"{where} AND l.relation = {capture.id} AND l.sign <> 0"
-    rows = of_log(con, wanted, f"STRAIGHT_JOIN {values_name(capture.id)} AS v ON v.seq = l.seq")
+    own = f"{where} AND l.relation = {capture.id} AND l.sign <> 0"
+    rows = of_log(con, own, f"STRAIGHT_JOIN {values_name(capture.id)} AS v ON v.seq = l.seq")
     condition, parameters = _restricted(places, keys, within)
+    known = {column.name: column for column in columns}
+    if wanted is not None and (asked := said(wanted, partial(in_mariadb, places, known))):
+        condition, parameters = f"{condition} AND {asked[0]}", (*parameters, *asked[1])
     sql = f"SELECT {picked} {rows} AND {condition} ORDER BY l.seq"
     return Query(sql, parameters, capture.table, columns, counted=True, tagged=tagged)
 

@@ -206,11 +206,16 @@ class KeySet:
             return f"{expression} IN (SELECT k FROM {KEYS})", ()
         if not self.values:
             return "FALSE", ()
-        item = HERE
-        if self.column.charset not in (None, "utf8mb4"):
-            # A text the column's character set does not have becomes one with question marks: no error.
-            item = f"CONVERT({HERE} USING {self.column.charset}) COLLATE {self.column.collation}"
-        return f"{expression} IN ({', '.join([item] * len(self.values))})", tuple(self.values)
+        items = [compared_text(self.column)] * len(self.values)
+        return f"{expression} IN ({', '.join(items)})", tuple(self.values)
+
+
+def compared_text(column: TableColumn) -> str:
+    """A parameter to compare a column with. A text that the column's character set does not have becomes one
+    with question marks: no error."""
+    if column.charset in (None, "utf8mb4"):
+        return HERE
+    return f"CONVERT({HERE} USING {column.charset}) COLLATE {column.collation}"
 
 
 def between(within: Range, expression: str) -> tuple[str, tuple[Any, ...]]:

@@ -20,6 +20,7 @@ from datetime import datetime
 
 import pyarrow as pa
 
+from stillframe.algebra.selection import Selection
 from stillframe.errors import CaptureGap
 from stillframe.sources.base import (
     Capture,
@@ -196,13 +197,22 @@ class MariadbSource(MariadbDatabase):
             return log.without(snap, self.name, after, upto, numbers)
 
     def changes(
-        self, relation: str, columns: Sequence[str], after: Position, upto: Position, *, tagged: bool = False
+        self,
+        relation: str,
+        columns: Sequence[str],
+        after: Position,
+        upto: Position,
+        *,
+        tagged: bool = False,
+        where: Selection | None = None,
     ) -> Iterator[pa.RecordBatch]:
         def prepared(snap: Connection) -> Query:
             start, end = log.require_whole(snap, self.name, after, upto)
             capture = log.require_captured(snap, self.name, relation, start)
-            where = beyond(start, end)
-            return logged(snap, self.name, capture, columns, "l.sign", start, where, tagged=tagged)
+            between = beyond(start, end)
+            return logged(
+                snap, self.name, capture, columns, "l.sign", start, between, tagged=tagged, wanted=where
+            )
 
         with ExitStack() as stack:
             snap, query = self._opened(stack, prepared)

@@ -21,6 +21,7 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 
+from stillframe.algebra.selection import Selection
 from stillframe.errors import CaptureGap, SourceError
 from stillframe.sources.base import (
     Capture,
@@ -147,7 +148,14 @@ class PostgresLogSource(PostgresTables):
         return replace(high, left_out=high.left_out | out).position(upto.source)
 
     def changes(
-        self, relation: str, columns: Sequence[str], after: Position, upto: Position, *, tagged: bool = False
+        self,
+        relation: str,
+        columns: Sequence[str],
+        after: Position,
+        upto: Position,
+        *,
+        tagged: bool = False,
+        where: Selection | None = None,
     ) -> Iterator[pa.RecordBatch]:
         with reading(self.name, self.url) as con:
             _, low, high = self._reach(after, upto, con)

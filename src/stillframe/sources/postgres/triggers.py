@@ -18,9 +18,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 
 import pyarrow as pa
 
+from stillframe.algebra.selection import Selection, said
 from stillframe.sources.base import (
     Capture,
     Committed,
@@ -53,6 +55,7 @@ from stillframe.sources.postgres.read import (
     writing,
 )
 from stillframe.sources.postgres.seen import Mark, Snapshot, common
+from stillframe.sources.postgres.selecting import in_postgres
 from stillframe.sources.postgres.slots import flush
 
 
@@ -130,15 +133,23 @@ class PostgresSource(PostgresTables):
             return log.without(con, self.name, after, upto, numbers)
 
     def changes(
-        self, relation: str, columns: Sequence[str], after: Position, upto: Position, *, tagged: bool = False
+        self,
+        relation: str,
+        columns: Sequence[str],
+        after: Position,
+        upto: Position,
+        *,
+        tagged: bool = False,
+        where: Selection | None = None,
     ) -> Iterator[pa.RecordBatch]:
         with reading(self.name, self.url) as con:
             here = log.required(con, self.name)
             low = log.require_anchor(con, self.name, here, after).snapshot
             log.require_anchor(con, self.name, here, upto)
             capture = log.require_captured(con, self.name, self.schema, relation, low)
-            where = log.interval(after, upto)
-            query = self._logged(con, capture, columns, low, where, "sign", tag="xid" if tagged else "")
+            interval = log.interval(after, upto)
+            tag = "xid" if tagged else ""
+            query = self._logged(con, capture, columns, low, interval, "sign", tag=tag, wanted=where)
             yield from batches(con, self.name, self.url, query)
 
     def state(
@@ -251,8 +262,10 @@ class PostgresSource(PostgresTables):
         keys: KeyList | None = None,
         within: Range | None = None,
         tag: str = "",
+        wanted: Selection | None = None,
     ) -> Query:
-        """Log rows after `after`, restricted exactly as the present rows are."""
+        """Log rows after `after`, restricted exactly as the present rows are: by keys, and to a range. Those
+        that are not `wanted` are left out as far as the server can tell."""
         table = capture.table
         how = readings(self.name, table, columns)
         limits = [limit.column for limit in (keys, within) if limit is not None]
@@ -264,6 +277,9 @@ class PostgresSource(PostgresTables):
             where += f" AND {keys.condition(con, stored[keys.column])}"
         if within:
             where += f" AND {within_condition(con, within, table, stored[within.column])}"
+        known = dict(zip(columns, how, strict=True))
+        if wanted is not None and (asked := said(wanted, partial(in_postgres, con, stored, known))):
+            where += f" AND {asked[0]}"
         rows = f"FROM {log_name(capture.id)} WHERE {where}"
         expressions = tuple(stored[c] for c in columns)
         return Query(rows, table, tuple(columns), expressions, how, count, tag)

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from stillframe.algebra.selection import Selection
 from stillframe.errors import SourceError
 from stillframe.sources.base import (
     Capture,
@@ -236,7 +237,14 @@ class SnapshotSource:
     # -- rows
 
     def changes(
-        self, relation: str, columns: Sequence[str], after: Position, upto: Position, *, tagged: bool = False
+        self,
+        relation: str,
+        columns: Sequence[str],
+        after: Position,
+        upto: Position,
+        *,
+        tagged: bool = False,
+        where: Selection | None = None,
     ) -> Iterator[pa.RecordBatch]:
         kept = self._kept()
         chain = kept.chain(after, upto)

@@ -20,12 +20,14 @@ import uuid
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
+from stillframe.algebra.selection import Selection, said
 from stillframe.errors import CaptureGap, SourceError
 from stillframe.sources.base import (
     Capture,
@@ -65,6 +67,7 @@ from stillframe.sources.sqlite.catalog import (
     table_names,
 )
 from stillframe.sources.sqlite.read import Query, batches, reading, writing
+from stillframe.sources.sqlite.selecting import in_sqlite
 from stillframe.sources.sqlite.types import Reading
 
 
@@ -253,13 +256,20 @@ class SqliteSource:
             return log.without(con, self.name, after, upto, numbers)
 
     def changes(
-        self, relation: str, columns: Sequence[str], after: Position, upto: Position, *, tagged: bool = False
+        self,
+        relation: str,
+        columns: Sequence[str],
+        after: Position,
+        upto: Position,
+        *,
+        tagged: bool = False,
+        where: Selection | None = None,
     ) -> Iterator[pa.RecordBatch]:
         with reading(self.name, self.path) as con:
             log.require_whole(con, self.name, after, upto)
             capture = log.require_captured(con, self.name, relation, after)
             count = f"sign, {log.tag(con, after, upto)}" if tagged else "sign"
-            query = self._logged(capture, columns, count, after.sequence, upto.sequence)
+            query = self._logged(capture, columns, count, after.sequence, upto.sequence, where=where)
             query = replace(query, tagged=tagged)
             yield from batches(con, self.name, query)
 
@@ -408,8 +418,10 @@ class SqliteSource:
         upto: int,
         keys: Keys | None = None,
         within: Range | None = None,
+        where: Selection | None = None,
     ) -> Query:
-        """Log rows in (after, upto], restricted exactly as the present rows are."""
+        """Log rows in (after, upto], restricted exactly as the present rows are: by keys, and to a range.
+        Those that do not meet `where` are left out as far as SQLite can tell."""
         readings = self._readings(capture.table, columns)
         limits = [limit.column for limit in (keys, within) if limit is not None]
         for column in (*columns, *limits):
@@ -419,15 +431,18 @@ class SqliteSource:
                 )
         stored = {column: value_name(i) for i, column in enumerate(capture.columns)}
         picked = "".join(f"{stored[c]}, " for c in columns)
-        where, bounds = "", ()
+        limited, bounds = "", ()
         if keys:
-            where = f" AND {_among_keys(capture.table, keys.column, stored[keys.column])}"
+            limited = f" AND {_among_keys(capture.table, keys.column, stored[keys.column])}"
         if within:
             between, bounds = _between(within, stored[within.column])
-            where += f" AND {between}"
+            limited += f" AND {between}"
+        how = dict(zip(columns, readings, strict=True))
+        if where is not None and (wanted := said(where, partial(in_sqlite, stored, how))):
+            limited, bounds = f"{limited} AND {wanted[0]}", (*bounds, *wanted[1])
         sql = (
             f"SELECT {picked}{count} FROM {LOG}"
-            f" WHERE seq > ? AND seq <= ? AND relation = {capture.id}{where} ORDER BY seq"
+            f" WHERE seq > ? AND seq <= ? AND relation = {capture.id}{limited} ORDER BY seq"
         )
         return Query(sql, (after, upto, *bounds), capture.table, tuple(columns), readings, counted=True)
 
