@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.tpch import policies
 from benchmarks.tpch.changes import Workload
 from benchmarks.tpch.peers import PEERS
-from benchmarks.tpch.policies import AUTO, CHOICES, frames
 from benchmarks.tpch.worker import OURS, POLICIES, STRATEGIES, measured
 
 RESULTS = Path(__file__).parents[1] / "results" / "tpch"
@@ -98,12 +98,12 @@ def sweep(options: Options) -> Path:
 
 def _policies(options: Options, kept: Kept, engine: str, percent: float) -> None:
     rounds = options.repeat
-    workload = Workload(options.scale, percent, frames(rounds), seed=options.seed)
+    workload = Workload(options.scale, percent, policies.frames(rounds), seed=options.seed)
     wanted = {"engine": engine, "views": options.views}
 
     def measure() -> dict[str, Any]:
         found = measured(POLICIES, workload, setting=wanted, rounds=rounds)
-        taken = {name: found["work"][name]["median"] for name in (AUTO, *CHOICES) if "work" in found}
+        taken = {name: found["work"][name]["median"] for name in policies.POLICIES if "work" in found}
         options.say(f"{engine}, scale {options.scale:g}, {percent:g} %: {taken or found.get('failed')}")
         return found
 

@@ -41,8 +41,11 @@ def further(number: int) -> str:
     return f"{join(sources.RELATIONS)}\nWHERE l.l_quantity > {number}"
 
 
-def make_project(root: Path, setting: Setting, bounds: Mapping[str, Any] | None = None) -> None:
-    """With `bounds`: the memory of the process, and the master and settings of Spark."""
+def make_project(
+    root: Path, setting: Setting, bounds: Mapping[str, Any] | None = None, databases: Path | None = None
+) -> None:
+    """With `bounds`: the memory of the process, and the master and settings of Spark. The databases lie in
+    the project's own folder, or in another, which projects of different names share."""
     options = f"WITH (refresh_policy = '{setting.policy}')"
     joined = join(sources.RELATIONS)
     of_join = aggregate() if "joined" in setting.views else aggregate(f"({joined})")
@@ -52,13 +55,14 @@ def make_project(root: Path, setting: Setting, bounds: Mapping[str, Any] | None 
     texts = [f"CREATE MATERIALIZED VIEW {name} {options} AS\n{query};\n" for name, query in queries.items()]
     (root / "views").mkdir(exist_ok=True)
     (root / "views" / "views.sql").write_text("\n".join(texts), encoding="utf-8")
-    homes = "".join(f"  {source}: {{url: 'sqlite:///{source}.db'}}\n" for source in sources.HOMES)
+    name, where = (root.name, f"{databases}/") if databases else ("tpch", "")
+    homes = "".join(f"  {source}: {{url: 'sqlite:///{where}{source}.db'}}\n" for source in sources.HOMES)
     spark, more = {"engine": setting.engine}, ""
     if bounds:
         spark |= {name: bounds[name] for name in ("master", "conf")}
         more = f"memory: {bounds['memory']}\n"
     (root / "stillframe.yml").write_text(
-        f"name: tpch\nwarehouse: ./warehouse\nspark: {json.dumps(spark)}\n{more}"
+        f"name: {name}\nwarehouse: ./warehouse\nspark: {json.dumps(spark)}\n{more}"
         f"copies: {setting.copies}\nsources:\n{homes}",
         encoding="utf-8",
     )

@@ -1,8 +1,9 @@
 """Going forward, computing anew and the automatic choice, in turn, in one process: an hour of noise is in all
 of them.
 
-The automatic choice has a warehouse of its own, so that it learns from nothing but what it did itself. The
-other two share one, whose views change their policy from frame to frame.
+Each has a warehouse of its own over the same databases, so all see the same changes, and the automatic choice
+learns from nothing but what it did itself. Who comes last in a frame empties the databases' logs; they take
+turns at it.
 """
 
 from __future__ import annotations
@@ -20,38 +21,39 @@ from benchmarks.tpch.ours import Setting, check, forward, make_project
 from stillframe.runtime import Warehouse, load_project
 
 AUTO, CHOICES = "auto", ("incremental", "full")
+POLICIES = (AUTO, *CHOICES)
 
 
 def frames(rounds: int) -> int:
-    """How many a workload must have: one round more warms up."""
-    return len(CHOICES) * (rounds + 1)
+    """How many a workload must have: one more warms up."""
+    return rounds + 1
 
 
 def compare(workload: Workload, setting: Setting, rounds: int) -> dict[str, Any]:
     root = Path(tempfile.mkdtemp(prefix="stillframe-policies-"))
     meter = Meter()
     try:
-        free, told = _begun(root / AUTO, workload, setting), _begun(root / "told", workload, setting)
-        with meter.timed("load"):
-            forward(free)
-        with meter.timed("load of the other"):
-            forward(told)
-        chosen: list[dict[str, Any]] = []
+        sources.copied(workload.scale, root)
+        warehouses = {policy: _begun(root, replace(setting, policy=policy)) for policy in POLICIES}
+        for policy, warehouse in warehouses.items():
+            with meter.timed(f"load, {policy}"):
+                forward(warehouse)
+        chosen: list[dict[str, str]] = []
         for turn in range(rounds + 1):
-            warming = "" if turn else "warming "
-            done = _frame(meter, f"{warming}{AUTO}", free, root / AUTO, workload.frame(turn + 1))
-            chosen += [done] if turn else []
-            for place, policy in enumerate(CHOICES, 1):
-                make_project(root / "told", replace(setting, policy=policy))
-                number = len(CHOICES) * turn + place
-                _frame(meter, f"{warming}{policy}", told, root / "told", workload.frame(number))
+            sources.write(root, workload.frame(turn + 1))
+            for place in range(len(POLICIES)):
+                policy = POLICIES[(turn + place) % len(POLICIES)]
+                with meter.timed(policy if turn else f"warming {policy}"):
+                    done = forward(warehouses[policy])
+                    warehouses[policy].settle_due()
+                if policy == AUTO and turn:
+                    chosen.append({name: f"{one['mode']} {one['reason']}" for name, one in done.items()})
         measured = meter.close()
-        exact = {
-            **check(told, workload, setting),
-            **{f"{name}, auto": one for name, one in check(free, workload, setting, rounds + 1).items()},
-        }
-        free.close()
-        told.close()
+        exact = {}
+        for policy, warehouse in warehouses.items():
+            found = check(warehouse, workload, setting)
+            exact |= {f"{name}, {policy}": one for name, one in found.items()}
+            warehouse.close()
         return {
             "who": f"stillframe on {setting.engine}",
             "setting": asdict(setting),
@@ -59,29 +61,17 @@ def compare(workload: Workload, setting: Setting, rounds: int) -> dict[str, Any]
             "machine": machine(),
             "versions": versions("stillframe", "pyspark", "pysail", "deltalake", "pyarrow", "duckdb"),
             **measured,
-            "chosen": [
-                {name: f"{one['mode']} {one['reason']}" for name, one in each.items()} for each in chosen
-            ],
+            "chosen": chosen,
             "exact": exact,
         }
     finally:
         shutil.rmtree(root, ignore_errors=True)
 
 
-def _begun(root: Path, workload: Workload, setting: Setting) -> Warehouse:
+def _begun(databases: Path, setting: Setting) -> Warehouse:
+    root = databases / setting.policy
     root.mkdir()
-    sources.copied(workload.scale, root)
-    make_project(root, setting)
+    make_project(root, setting, databases=databases)
     warehouse = Warehouse(project=load_project(root))
     warehouse.engine.sql("SELECT 1").collect()
     return warehouse
-
-
-def _frame(
-    meter: Meter, name: str, warehouse: Warehouse, root: Path, changes: dict[str, Path]
-) -> dict[str, Any]:
-    sources.write(root, changes)
-    with meter.timed(name):
-        done = forward(warehouse)
-        warehouse.settle_due()
-    return done

@@ -5,8 +5,6 @@ from __future__ import annotations
 import shutil
 import sqlite3
 from collections.abc import Iterator, Sequence
-from datetime import date
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +18,9 @@ HOMES = {"sales": ("orders", "lineitem"), "crm": ("customer",), "buying": ("supp
 HOME = {table: source for source, held in HOMES.items() for table in held}
 RELATIONS = {table: f"{source}.{table}" for table, source in HOME.items()}
 _BATCH = 50_000
+_CACHE = 500_000  # KiB of pages that a writer holds
+
+Rows = list[tuple[Any, ...]]
 
 
 def databases(scale: float) -> Path:
@@ -50,17 +51,21 @@ def _load(scale: float, folder: Path) -> None:
         con.close()
 
 
-def _batches(path: Path, names: Sequence[str]) -> Iterator[list[tuple[Any, ...]]]:
-    """Rows as SQLite keeps them: a decimal as a float, a date as its text."""
+def _batches(path: Path, names: Sequence[str]) -> Iterator[Rows]:
     for batch in pq.ParquetFile(path).iter_batches(_BATCH, columns=list(names)):
-        columns = []
-        for column in pa.Table.from_batches([batch]).select(list(names)).columns:
-            if pa.types.is_decimal(column.type):
-                column = column.cast(pa.float64())
-            elif pa.types.is_date(column.type):
-                column = column.cast(pa.string())
-            columns.append(column.to_pylist())
-        yield list(zip(*columns, strict=True))
+        yield _stored(pa.Table.from_batches([batch]), names)
+
+
+def _stored(rows: pa.Table, names: Sequence[str]) -> Rows:
+    """Rows as SQLite keeps them: a decimal as a float, a date as its text."""
+    columns = []
+    for column in rows.select(list(names)).columns:
+        if pa.types.is_decimal(column.type):
+            column = column.cast(pa.float64())
+        elif pa.types.is_date(column.type):
+            column = column.cast(pa.string())
+        columns.append(column.to_pylist())
+    return list(zip(*columns, strict=True))
 
 
 def write(folder: Path, frame: dict[str, Path]) -> None:
@@ -70,6 +75,8 @@ def write(folder: Path, frame: dict[str, Path]) -> None:
         if not changed:
             continue
         con = sqlite3.connect(folder / f"{source}.db", timeout=60, isolation_level=None)
+        for setting in ("synchronous = OFF", f"cache_size = -{_CACHE}", f"mmap_size = {_CACHE * 4096}"):
+            con.execute(f"PRAGMA {setting}")
         con.execute("BEGIN IMMEDIATE")
         for table in changed:
             deletes, updates, inserts = statements(table, frame[table])
@@ -82,23 +89,14 @@ def write(folder: Path, frame: dict[str, Path]) -> None:
         con.close()
 
 
-Rows = list[tuple[Any, ...]]
-
-
 def statements(table: str, path: Path) -> tuple[Rows, Rows, Rows]:
     """The parameters of deletes (a key), updates (a row and its key) and inserts (a row)."""
-    places = [COLUMNS[table].index(name) for name in KEYS[table]]
-    old, new = {}, {}
-    signed = pq.read_table(path).to_pylist()
-    for found in signed:
-        row = tuple(_stored(found[name]) for name in COLUMNS[table])
-        (old if found[SIGN] < 0 else new)[tuple(row[i] for i in places)] = row
+    signed = pq.read_table(path)
+    keys, rows = (_stored(signed, names) for names in (KEYS[table], COLUMNS[table]))
+    old: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+    new: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+    for key, row, sign in zip(keys, rows, signed[SIGN].to_pylist(), strict=True):
+        (old if sign < 0 else new)[key] = row
     deletes = [key for key in old if key not in new]
     updates = [(*row, *key) for key, row in new.items() if key in old]
     return deletes, updates, [row for key, row in new.items() if key not in old]
-
-
-def _stored(value: Any) -> Any:
-    if isinstance(value, Decimal):
-        return float(value)
-    return value.isoformat() if isinstance(value, date) else value
