@@ -81,7 +81,7 @@ def write(folder: Path, frame: dict[str, Path]) -> None:
         for table in changed:
             deletes, updates, inserts = statements(table, frame[table])
             key = " AND ".join(f"{name} = ?" for name in KEYS[table])
-            sets = ", ".join(f"{name} = ?" for name in COLUMNS[table])
+            sets = ", ".join(f"{name} = ?" for name in COLUMNS[table] if name not in KEYS[table])
             con.executemany(f"DELETE FROM {table} WHERE {key}", deletes)
             con.executemany(f"UPDATE {table} SET {sets} WHERE {key}", updates)
             con.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * len(COLUMNS[table]))})", inserts)
@@ -90,13 +90,14 @@ def write(folder: Path, frame: dict[str, Path]) -> None:
 
 
 def statements(table: str, path: Path) -> tuple[Rows, Rows, Rows]:
-    """The parameters of deletes (a key), updates (a row and its key) and inserts (a row)."""
+    """The parameters of deletes (a key), updates (the rest of a row, and its key) and inserts (a row)."""
     signed = pq.read_table(path)
+    rest = [place for place, name in enumerate(COLUMNS[table]) if name not in KEYS[table]]
     keys, rows = (_stored(signed, names) for names in (KEYS[table], COLUMNS[table]))
     old: dict[tuple[Any, ...], tuple[Any, ...]] = {}
     new: dict[tuple[Any, ...], tuple[Any, ...]] = {}
     for key, row, sign in zip(keys, rows, signed[SIGN].to_pylist(), strict=True):
         (old if sign < 0 else new)[key] = row
     deletes = [key for key in old if key not in new]
-    updates = [(*row, *key) for key, row in new.items() if key in old]
+    updates = [(*(row[place] for place in rest), *key) for key, row in new.items() if key in old]
     return deletes, updates, [row for key, row in new.items() if key not in old]
