@@ -8,6 +8,7 @@ from stillframe.engine.plan_sql import (
     repeated_sql,
     select_sql,
 )
+from stillframe.engine.rewriting import Part, Rewriting, rewrite
 from stillframe.engine.sail_sql import EngineRefused
 from stillframe.engine.sail_texts import misread_by_sail
 from stillframe.engine.scalar_sql import ScalarWriter
@@ -43,7 +44,9 @@ __all__ = [
     "Engine",
     "EngineError",
     "EngineRefused",
+    "Part",
     "Read",
+    "Rewriting",
     "ScalarWriter",
     "Staged",
     "Tables",
@@ -63,6 +66,7 @@ __all__ = [
     "open_engine",
     "read_files",
     "repeated_sql",
+    "rewrite",
     "select_sql",
     "stage",
     "staged_by_task",

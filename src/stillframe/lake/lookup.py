@@ -167,10 +167,22 @@ def losing(root: Path, view: ViewState) -> frozenset[str]:
 
 def _telling(view: ViewState) -> list[str]:
     """Columns by which rows are told apart, of the types that are compared alike everywhere."""
-    key = min(view.schema.keys, key=lambda k: (len(k), sorted(k)), default=range(len(view.schema)))
-    columns = [view.schema[i] for i in sorted(key)]
-    found = [column.name for column in columns if any(is_a(arrow_type(column.type)) for is_a in ORDERED)]
-    return found[:3]
+    return [column.name for column in _least_key(view) or view.schema.columns if _is_alike(column)][:3]
+
+
+def telling_key(view: ViewState) -> tuple[str, ...]:
+    """The columns of a key, if all of them are of such types."""
+    key = _least_key(view)
+    return tuple(column.name for column in key) if all(map(_is_alike, key)) else ()
+
+
+def _least_key(view: ViewState) -> list[Column]:
+    key = min(view.schema.keys, key=lambda k: (len(k), sorted(k)), default=frozenset[int]())
+    return [view.schema[i] for i in sorted(key)]
+
+
+def _is_alike(column: Column) -> bool:
+    return any(is_a(arrow_type(column.type)) for is_a in ORDERED)
 
 
 def _has_all(path: Path, values: Mapping[str, pa.Array]) -> bool:

@@ -35,7 +35,7 @@ _SKIPPED = r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)*"
 _WITH = re.compile(rf"{_SKIPPED}WITH\b(?:{_SKIPPED}RECURSIVE\b)?", re.IGNORECASE | re.DOTALL)
 
 
-def content(session: SparkSession, root: Path, view: ViewState) -> DataFrame:
+def require_files(root: Path, view: ViewState) -> None:
     for path in [*(f.path for f in view.base), *(f.path for f in view.changes)]:
         if not (root / path).is_file():
             raise LakeError(
@@ -44,6 +44,10 @@ def content(session: SparkSession, root: Path, view: ViewState) -> DataFrame:
                 hint=f"run `stillframe refresh {view.table} --full` to compute the view again",
                 code="MISSING_FILE",
             )
+
+
+def content(session: SparkSession, root: Path, view: ViewState) -> DataFrame:
+    require_files(root, view)
     base = read_files(session, [root / f.path for f in view.base], view_struct(view.schema, count=False))
     if not view.changes:
         return base

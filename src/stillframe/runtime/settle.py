@@ -18,13 +18,13 @@ from datetime import UTC, datetime
 from enum import Enum
 from pathlib import Path
 
-from stillframe.algebra.arrow import COUNT
+from stillframe.algebra.arrow import COUNT, named_schema
 from stillframe.algebra.netting import netted
-from stillframe.engine import Engine, columns_of, engine_errors, write_rows
+from stillframe.engine import Engine, Part, Rewriting, columns_of, engine_errors, rewrite, write_rows
 from stillframe.errors import Busy
 from stillframe.lake.frame import ChangeFile, DataFile, Frame, ViewState
-from stillframe.lake.lookup import losing
-from stillframe.lake.reader import content, generations, net_changes
+from stillframe.lake.lookup import losing, telling_key
+from stillframe.lake.reader import content, generations, is_keyed, net_changes, require_files
 from stillframe.lake.storage import Storage
 from stillframe.runtime.config import SettleBound
 from stillframe.runtime.outcome import Observer, Step, unobserved
@@ -34,6 +34,7 @@ FEW_ROWS = 10_000  # so few change rows cost a reader nothing, however small the
 FULL_ROWS = 1_000_000  # a file that is not made larger
 CHEAP_SHARE = 0.1  # of a view: to merge more changes costs no less than to settle it, and is put off
 MERGED_HERE = 50_000  # rows of changes that the driver adds up
+MOST_LEAVING = 8_000_000  # rows of changes whose keys every task that rewrites files holds
 
 
 class Due(Enum):
@@ -73,9 +74,7 @@ def settle(
     old = rewritten(view, losing(lake.path, view))
     kept = tuple(file for file in view.base if file not in old)
     folder = lake.attempt("data", view.table)
-    with engine_errors():
-        rows = content(engine.maintenance, lake.path, replace(view, base=old))
-        rows.write.mode("error").parquet(str(folder))
+    _write_content(lake.path, engine, replace(view, base=old), folder)
     base = (*kept, *lake.collect(folder))
     observe(Step.REWRITTEN, name)
 
@@ -88,6 +87,22 @@ def settle(
         lake.settle(published.views[name])
         observe(Step.SETTLED, name)
     return published
+
+
+def _write_content(root: Path, engine: Engine, view: ViewState, folder: Path) -> None:
+    """The rows of a view as plain files: on Spark file by file where keys tell which leave, which takes it a
+    third of the time of a query. Sail runs one task of ours at a time, and is quicker by its own query."""
+    key = telling_key(view) if engine.kind == "spark" else ()
+    if key and is_keyed(view) and unsettled_rows(view) <= MOST_LEAVING:
+        require_files(root, view)
+        order = generations(view)
+        plain = (Part(root / file.path, file.rows, 0) for file in view.base)
+        came = (Part(root / file.path, file.rows, 1 + order.index(file.frame)) for file in view.changes)
+        rewrite(engine, Rewriting((*plain, *came), named_schema(view.schema), key), folder)
+        return
+    with engine_errors():
+        rows = content(engine.maintenance, root, view)
+        rows.write.mode("error").parquet(str(folder))
 
 
 def rewritten(view: ViewState, losing: frozenset[str]) -> tuple[DataFile, ...]:
