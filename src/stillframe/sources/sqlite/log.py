@@ -36,6 +36,7 @@ from stillframe.sources.sqlite.catalog import (
     silencing,
     table_names,
 )
+from stillframe.sources.sqlite.many import Guard
 
 MANY_GO, FEW_LEFT = 5_000, 100  # rows of the log
 LEFT = "_stillframe_left"
@@ -164,12 +165,20 @@ def require_whole(con: sqlite3.Connection, source: str, after: Position, upto: P
     found = required_identity(con, source)
     for position in (after, upto):
         require_anchor(con, source, position, found)
-    (there,) = con.execute(
-        f"SELECT count(*) FROM {LOG} WHERE seq > ? AND seq <= ?", (after.sequence, upto.sequence)
-    ).fetchone()
-    missing = max(upto.sequence - after.sequence, 0) - there
+    whole = wholeness(after, upto)
+    (there,) = con.execute(whole.sql, whole.parameters).fetchone()
+    missing = whole.number - there
     if missing:
         raise gap(source, f"{missing} log rows are missing", f"between {after.sequence} and {upto.sequence}")
+
+
+def wholeness(after: Position, upto: Position) -> Guard:
+    """That no row of the log between two positions is missing."""
+    return Guard(
+        f"SELECT count(*) FROM {LOG} WHERE seq > ? AND seq <= ?",
+        (after.sequence, upto.sequence),
+        max(upto.sequence - after.sequence, 0),
+    )
 
 
 def captured(con: sqlite3.Connection, source: str, relation: str) -> Captured:

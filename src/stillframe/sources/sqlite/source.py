@@ -66,6 +66,7 @@ from stillframe.sources.sqlite.catalog import (
     relation_of,
     table_names,
 )
+from stillframe.sources.sqlite.many import many
 from stillframe.sources.sqlite.read import Query, batches, reading, writing
 from stillframe.sources.sqlite.selecting import in_sqlite
 from stillframe.sources.sqlite.types import Reading
@@ -271,7 +272,8 @@ class SqliteSource:
             count = f"sign, {log.tag(con, after, upto)}" if tagged else "sign"
             query = self._logged(capture, columns, count, after.sequence, upto.sequence, where=where)
             query = replace(query, tagged=tagged)
-            yield from batches(con, self.name, query)
+            whole = log.wholeness(after, upto)
+            yield from many(self.path, query, whole, whole.number) or batches(con, self.name, query)
 
     def state(
         self,

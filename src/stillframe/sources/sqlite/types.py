@@ -132,12 +132,38 @@ def decoded(reading: Reading, values: Sequence[Any]) -> pa.Array:
         if found is not None:
             return found
     if convert is _date:
-        found = _usual_dates(values)
+        found = _usual_dates(pa.array(values, pa.string()))
         if found is not None:
             return found
     if convert is not None:
         values = _each(convert, reading.type, values)
     return pa.array(values, type=arrow_type(reading.type))
+
+
+def column_of(reading: Reading, stored: pa.Array) -> pa.Array | None:
+    """The same of values that Arrow has, as SQLite stores them; None where a value needs to be looked at by
+    itself, perhaps to be told as an error."""
+    match reading.type.name:
+        case "BIGINT" | "DOUBLE":
+            return stored
+        case "BOOLEAN":
+            return stored.cast(pa.bool_())
+        case "STRING":
+            return stored if _is_text(stored) else None
+        case "DATE":
+            return _usual_dates(stored) if _is_text(stored) else None
+        case "DECIMAL" if reading.type.scale <= _SHORT:
+            found, short = _as_decimals(stored, reading.type)
+            return found if pc.all(short, min_count=0).as_py() else None
+    return None
+
+
+def _is_text(stored: pa.Array) -> bool:
+    try:
+        stored.validate(full=True)
+    except pa.ArrowInvalid:  # bytes that are not UTF-8
+        return False
+    return True
 
 
 def _each(convert: Callable[[Any, Type], Any], type_: Type, values: Sequence[Any]) -> list[Any]:
@@ -166,9 +192,8 @@ def _date(value: str, _: Type) -> date:
     return date.fromisoformat(value)
 
 
-def _usual_dates(values: Sequence[Any]) -> pa.Array | None:
+def _usual_dates(texts: pa.Array) -> pa.Array | None:
     """The same as `_date` of each value, all at once; None where one of them is no date."""
-    texts = pa.array(values, pa.string())
     written = pc.match_substring_regex(texts, _WHOLE_DATE)  # Arrow alone would take some others too
     if not pc.all(written, min_count=0).as_py():
         return None
@@ -191,26 +216,14 @@ def _timestamp(value: str, _: Type) -> datetime:
 
 def _short_decimals(values: Sequence[Any], type_: Type) -> pa.Array | None:
     """The same as `_decimal` of each value, all at once but for those that are no plain short numbers; None
-    where Arrow does not take them.
-
-    Law: a float x within 2⁻⁵² |x| of the float nearest to n / 10^s, n of at most fifteen digits, prints as
-    that number in fifteen digits: it is off by less than 3.4 · 10⁻¹⁶ |x|, and half of the last digit is at
-    least 5 · 10⁻¹⁶ |x|. So are numbers that arithmetic left one bit away from what was meant."""
+    where Arrow does not take them."""
     if str in set(map(type, values)) or type_.scale > _SHORT:
         return None
     try:
         floats = pa.array(values, pa.float64())
     except pa.ArrowInvalid:  # an integer that no float is
         return None
-    unit = float(10**type_.scale)
-    whole = pc.round(pc.multiply(floats, unit))
-    digits = min(_SHORT, type_.precision)
-    off = pc.abs(pc.subtract(pc.divide(whole, unit), floats))
-    near = pc.less_equal(off, pc.multiply(pc.abs(floats), 2.0**-52))
-    short = pc.and_(pc.less(pc.abs(whole), float(10**digits)), near)
-    numbers = pc.if_else(short, whole, None).cast(pa.int64()).cast(pa.decimal128(19, 0))
-    step = pa.scalar(Decimal((0, (1,), -type_.scale)), pa.decimal128(type_.scale + 1, type_.scale))
-    found = pc.multiply(numbers, step).cast(arrow_type(type_))
+    found, short = _as_decimals(floats, type_)
     odd = pc.fill_null(pc.invert(short), False)
     places = pc.indices_nonzero(odd).to_pylist()
     if not places:
@@ -220,6 +233,24 @@ def _short_decimals(values: Sequence[Any], type_: Type) -> pa.Array | None:
     except BadValue as bad:
         raise BadValue(places[bad.index], bad.value, type_) from None
     return pc.replace_with_mask(found, odd, pa.array(rest, found.type))
+
+
+def _as_decimals(floats: pa.Array, type_: Type) -> tuple[pa.Array, pa.Array]:
+    """Those that are plain short numbers as decimals, the others as NULL; and which are.
+
+    Law: a float x within 2⁻⁵² |x| of the float nearest to n / 10^s, n of at most fifteen digits, prints as
+    that number in fifteen digits: it is off by less than 3.4 · 10⁻¹⁶ |x|, and half of the last digit is at
+    least 5 · 10⁻¹⁶ |x|. So are numbers that arithmetic left one bit away from what was meant."""
+    unit = float(10**type_.scale)
+    whole = pc.round(pc.multiply(floats, unit))
+    digits = min(_SHORT, type_.precision)
+    off = pc.abs(pc.subtract(pc.divide(whole, unit), floats))
+    near = pc.less_equal(off, pc.multiply(pc.abs(floats), 2.0**-52))
+    short = pc.and_(pc.less(pc.abs(whole), float(10**digits)), near)
+    numbers = pc.if_else(short, whole, None).cast(pa.int64()).cast(pa.decimal128(19, 0))
+    step = pa.scalar(Decimal((0, (1,), -type_.scale)), pa.decimal128(type_.scale + 1, type_.scale))
+    found = pc.multiply(numbers, step).cast(arrow_type(type_))
+    return found, short
 
 
 def _decimal(value: int | float | str, type_: Type) -> Decimal:

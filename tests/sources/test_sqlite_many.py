@@ -1,0 +1,199 @@
+"""Many rows come the same way round: a process of its own reads what Python would read, or nothing."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from conforming import must_keep
+from sqlite_world import ME, World
+from world_sqlite import sqlite_world
+
+from stillframe.errors import CaptureGap, ValueMismatch
+from stillframe.sources import Position
+from stillframe.sources.conformance import ALL_CHECKS, Check
+from stillframe.sources.sqlite import many
+
+DDL = (
+    "CREATE TABLE t (id INTEGER PRIMARY KEY, flag BOOLEAN, x REAL, name TEXT, day DATE, price DECIMAL(15,2),"
+    " rate DECIMAL(12,6))"
+)
+ROWS: list[tuple[object, ...]] = [
+    (1, 1, 0.5, "plain", "2024-02-29", 1.25, 0.000001),
+    (2, 0, -0.0, "a\0b", "0001-01-01", -17, 3),
+    (3, None, None, None, None, None, None),
+    (4, 1, 1e300, "ß 東 🜚", "9999-12-31", 0.1 + 0.2, 999999.123456),
+    (5, 0, float("inf"), "", "1582-10-10", 1e12, -0.0),
+    (-(2**63), 1, 5e-324, "'; --", "1970-01-01", 9999999999999, 1.1 * 3),
+    (2**63 - 1, 1, 2.0, " ", "2000-01-01", 0.07 * 100, 0.1),
+]
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
+    """Every read is asked of the process; whether it answered."""
+    answers: list[bool] = []
+    ask = many.HELPER.ask
+
+    def watched(request: many.Request) -> bool:
+        answers.append(ask(request))
+        return answers[-1]
+
+    monkeypatch.setattr(many, "LEAST_ROWS", 0)
+    monkeypatch.setattr(many, "WORTH_STARTING", 0)
+    monkeypatch.setattr(many.HELPER, "ask", watched)
+    yield answers
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path / "t.db", "t", DDL)
+
+
+def write(world: World, *rows: tuple[object, ...]) -> None:
+    for row in rows:
+        world.run((f"INSERT INTO t VALUES ({', '.join('?' * 7)})", row))
+
+
+def table(world: World, after: Position, upto: Position) -> pa.Table:
+    return pa.Table.from_batches(list(world.source.changes("t", world.columns, after, upto)))
+
+
+def test_differential_it_reads_what_python_reads(world: World, asked: list[bool]) -> None:
+    before = world.position
+    write(world, *ROWS)
+    world.run(
+        "UPDATE t SET name = name || '!', price = price + 0.1 WHERE id < 5", "DELETE FROM t WHERE id = 3"
+    )
+    upto = world.source.position(ME, ["t"])
+    found = table(world, before, upto)
+    assert asked == [True]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(many, "LEAST_ROWS", 1 << 40)
+        expected = table(world, before, upto)
+    assert asked == [True]
+    assert found.schema == expected.schema
+    assert repr(found.to_pylist()) == repr(expected.to_pylist())  # as text: -0.0 is not 0.0 there
+
+
+def test_nothing_is_read_where_nothing_changed(world: World, asked: list[bool]) -> None:
+    upto = world.source.position(ME, ["t"])
+    assert list(world.source.changes("t", world.columns, upto, upto)) == []
+    assert asked == [True]
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "told"),
+    [
+        ("flag", 2, "flag"),
+        ("flag", "yes", "flag"),
+        ("x", "much", "x"),
+        ("name", b"\xff", "name"),
+        ("day", "2024-2-1", "day"),
+        ("day", "2023-02-29", "day"),
+        ("day", 20240201, "day"),
+        ("price", "a lot", "price"),
+        ("price", 1.005, "price"),
+        ("price", 10**13, "price"),
+    ],
+)
+def test_a_value_that_is_wrong_is_told_as_ever(
+    world: World, asked: list[bool], column: str, value: object, told: str
+) -> None:
+    before = world.position
+    write(world, *ROWS[:3])
+    world.run((f"UPDATE t SET {column} = ? WHERE id = 2", (value,)))
+    upto = world.source.position(ME, ["t"])
+    with pytest.raises(ValueMismatch, match=f"column '{told}'"):
+        table(world, before, upto)
+    assert asked == [False]
+
+
+def test_text_that_is_not_utf_8_is_told_as_ever(world: World, asked: list[bool]) -> None:
+    before = world.position
+    write(world, *ROWS[:3])
+    world.run("UPDATE t SET name = CAST(x'61ff' AS TEXT) WHERE id = 2")
+    with pytest.raises(ValueMismatch, match="not UTF-8"):
+        table(world, before, world.source.position(ME, ["t"]))
+    assert asked == [False]
+
+
+def test_numbers_that_need_a_look_are_read_by_python(world: World, asked: list[bool]) -> None:
+    before = world.position
+    write(world, *ROWS[:1])
+    world.run("UPDATE t SET price = '12.50' WHERE id = 1", "UPDATE t SET rate = 123456 WHERE id = 1")
+    found = table(world, before, world.source.position(ME, ["t"]))
+    assert found.num_rows == 5
+    world.run("CREATE TABLE u (id INTEGER PRIMARY KEY, big DECIMAL(38,0))")
+    at = world.source.attach(ME, ["t", "u"])
+    world.run(f"INSERT INTO u VALUES (1, {2**62 + 1})")
+    upto = world.source.position(ME, ["t", "u"])
+    (batch,) = world.source.changes("u", ["big"], at, upto)
+    assert int(batch.column(0)[0].as_py()) == 2**62 + 1
+    assert asked[-1] is False
+
+
+def test_rows_that_are_missing_by_then_are_not_left_out(world: World, asked: list[bool]) -> None:
+    """Between the caller's look at the log and the process's, somebody empties it."""
+    before = world.position
+    write(world, *ROWS)
+    upto = world.source.position(ME, ["t"])
+    ask = many.HELPER.ask
+
+    def late(request: many.Request) -> bool:
+        world.run(("DELETE FROM _stillframe_log WHERE seq = ?", (before.sequence + 1,)))
+        return ask(request)
+
+    many.HELPER.ask = late  # type: ignore[method-assign]
+    try:
+        assert table(world, before, upto).num_rows == len(ROWS)  # the caller's own snapshot has it
+    finally:
+        many.HELPER.ask = ask  # type: ignore[method-assign]
+    assert asked == [False]
+    with pytest.raises(CaptureGap):
+        table(world, before, upto)
+
+
+def test_one_that_was_killed_is_started_again(world: World, asked: list[bool]) -> None:
+    before = world.position
+    write(world, *ROWS)
+    upto = world.source.position(ME, ["t"])
+    first = table(world, before, upto)
+    process = many.HELPER._process
+    assert process is not None
+    os.kill(process.pid, signal.SIGSTOP)  # so that it is there when it is asked, and dies over it
+    os.kill(process.pid, signal.SIGKILL)
+    process.poll = lambda: None  # type: ignore[method-assign]
+    assert repr(table(world, before, upto).to_pylist()) == repr(first.to_pylist())
+    assert repr(table(world, before, upto).to_pylist()) == repr(first.to_pylist())
+    assert asked == [True, False, True]
+
+
+def test_it_ends_with_the_one_that_started_it() -> None:
+    program = (
+        "import os, sys; from stillframe.sources.sqlite import many; many.HELPER._start();"
+        " print(many.HELPER._process.pid, flush=True); os.kill(os.getpid(), 9)"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    process = Path(f"/proc/{int(ended.stdout)}/cmdline")
+    for _ in range(200):
+        if not process.exists() or b"many_process" not in process.read_bytes():
+            return
+        time.sleep(0.05)
+    raise AssertionError("it is still there")
+
+
+BRIEFLY = ("check_a_transaction_of_100_000_rows", "check_texts_of_any_script", "check_columns_asked_for")
+
+
+@pytest.mark.parametrize("check", [c for c in ALL_CHECKS if c.name in BRIEFLY], ids=lambda c: c.name)
+def test_what_sqlite_promises_is_kept_by_it(check: Check, tmp_path: Path, asked: list[bool]) -> None:
+    must_keep(check, lambda: sqlite_world(tmp_path))
+    assert asked
