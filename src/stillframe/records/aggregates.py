@@ -15,9 +15,8 @@ from typing import Any, NamedTuple
 from stillframe.algebra.aggregates import aggregated, mean, plus
 from stillframe.algebra.types import Type
 from stillframe.records.entry import Image, Row, Touch
-from stillframe.records.program import Reading
+from stillframe.records.program import Folding
 from stillframe.records.requests import State
-from stillframe.records.store import Key
 
 Total = tuple[int | Decimal, int]
 Group = tuple[int, tuple[Total, ...]]
@@ -32,19 +31,13 @@ class Measure(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Aggregates:
+class Aggregates(Folding):
     measures: tuple[Measure, ...]
     always: bool = False  # the one group of a view without GROUP BY is there without rows too
 
     @property
     def empty(self) -> Group:
         return 0, ((0, 0),) * len(self.measures)
-
-    def record(self, touch: Touch) -> Key:
-        return Key(touch.key)
-
-    def program(self, key: Key, touches: tuple[Touch, ...]) -> Reading:
-        return Reading(self, key, touches)
 
     def fold(self, data: Group, touch: Touch) -> Group:
         for image, sign in ((touch.left, -1), (touch.came, 1)):
@@ -67,12 +60,6 @@ class Aggregates:
                     else (plus(amount, value if sign > 0 else _negative(value)), known + sign)
                 )
         return rows + sign, tuple(grown)
-
-    def asks(self, data: Group, touches: tuple[Touch, ...]) -> None:
-        return None
-
-    def answered(self, data: Group, touches: tuple[Touch, ...], answer: Any) -> Group:
-        raise AssertionError("asks nothing")
 
     def row(self, key: Row, state: State) -> Row | None:
         rows, totals = state.data

@@ -21,34 +21,18 @@ from typing import Any
 
 from stillframe.algebra.aggregates import ordered
 from stillframe.records.entry import Row, Touch
-from stillframe.records.program import Reading
-from stillframe.records.requests import State
-from stillframe.records.store import Key
+from stillframe.records.program import Folding
 
 
 @dataclass(frozen=True)
-class Recomputed:
+class Recomputed(Folding):
     """The question is a group's key, the answer the values of its aggregates, or None."""
-
-    empty: Row | None = None
-
-    def record(self, touch: Touch) -> Key:
-        return Key(touch.key)
-
-    def program(self, key: Key, touches: tuple[Touch, ...]) -> Reading:
-        return Reading(self, key, touches)
-
-    def fold(self, data: Row | None, touch: Touch) -> Row | None:
-        raise AssertionError("asks for everything")
 
     def asks(self, data: Row | None, touches: tuple[Touch, ...]) -> Row | None:
         return touches[0].key
 
     def answered(self, data: Row | None, touches: tuple[Touch, ...], answer: Row | None) -> Row | None:
         return answer
-
-    def row(self, key: Row, state: State) -> Row | None:
-        return None if state.data is None else (*key, *state.data)
 
 
 @dataclass(frozen=True)

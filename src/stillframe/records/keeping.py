@@ -17,7 +17,7 @@ from stillframe.records.signature import Signature
 _DATE, _INSTANT = "date", "instant"
 
 
-def kept(state: State) -> bytes:
+def bytes_of(state: State) -> bytes:
     document = [state.signature.session, state.signature.marks, state.data, state.link]
     return json.dumps(document, default=_spelled, separators=(",", ":"), ensure_ascii=False).encode()
 

@@ -10,32 +10,12 @@ A projection that keeps the key only as a part of its own moves the row when the
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from stillframe.records.entry import Row, Touch
-from stillframe.records.program import Reading
-from stillframe.records.requests import State
-from stillframe.records.store import Key
+from stillframe.records.program import Folding
 
 
 @dataclass(frozen=True)
-class Keyed:
-    empty: Row | None = None
-
-    def record(self, touch: Touch) -> Key:
-        return Key(touch.key)
-
-    def program(self, key: Key, touches: tuple[Touch, ...]) -> Reading:
-        return Reading(self, key, touches)
-
+class Keyed(Folding):
     def fold(self, data: Row | None, touch: Touch) -> Row | None:
         return None if touch.came is None else touch.came.values
-
-    def asks(self, data: Row | None, touches: tuple[Touch, ...]) -> None:
-        return None
-
-    def answered(self, data: Row | None, touches: tuple[Touch, ...], answer: Any) -> Row | None:
-        raise AssertionError("asks nothing")
-
-    def row(self, key: Row, state: State) -> Row | None:
-        return None if state.data is None else (*key, *state.data)

@@ -18,7 +18,7 @@ from typing import Any
 from stillframe.records.classes import Served
 from stillframe.records.encoding import key_text
 from stillframe.records.entry import Entry, Touch, touches
-from stillframe.records.keeping import kept, state_of
+from stillframe.records.keeping import bytes_of, state_of
 from stillframe.records.program import Done, Program
 from stillframe.records.requests import Ask, Held, Put, Read, State, Tagged
 from stillframe.records.signature import Signature
@@ -130,7 +130,7 @@ class Manager:
         if put.state is None:
             return Write(put.key, put.expected, None)
         shown = None if put.key.kind else self.served.shown(put.key.values, put.state)
-        record = Record(next(self.versions), shown, kept(put.state))
+        record = Record(next(self.versions), shown, bytes_of(put.state))
         return Write(put.key, put.expected, record, self._tag(put.key, put.state))
 
     def _tag(self, key: Key, state: State) -> str | None:

@@ -54,16 +54,32 @@ class ViewClass(Protocol):
         """What readers see of a record."""
 
 
-class Folding(ViewClass, Protocol):
+class Folding:
     """A class whose records follow from their entries one by one, or from an answer of the base."""
 
-    def fold(self, data: Any, touch: Touch) -> Any: ...
+    @property
+    def empty(self) -> Any:
+        return None
+
+    def record(self, touch: Touch) -> Key:
+        return Key(touch.key)
+
+    def program(self, key: Key, touches: tuple[Touch, ...]) -> Program:
+        return Reading(self, key, touches)
+
+    def fold(self, data: Any, touch: Touch) -> Any:
+        raise NotImplementedError
 
     def asks(self, data: Any, touches: tuple[Touch, ...]) -> Any | None:
         """What the base has to be asked before these touches can be applied; None where they suffice."""
+        return None
 
     def answered(self, data: Any, touches: tuple[Touch, ...], answer: Any) -> Any:
         """The data after these touches, of which the base gave this answer."""
+        raise AssertionError("asks nothing")
+
+    def row(self, key: tuple[Any, ...], state: State) -> tuple[Any, ...] | None:
+        return None if state.data is None else (*key, *state.data)
 
 
 @dataclass(frozen=True)

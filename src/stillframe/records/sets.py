@@ -11,12 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from stillframe.records.entry import Row, Touch
-from stillframe.records.program import Reading
+from stillframe.records.program import Folding
 from stillframe.records.requests import State
-from stillframe.records.store import Key
 
 Counts = tuple[int, int]
 
@@ -28,28 +26,19 @@ SHOWN: dict[str, Callable[[bool, bool], bool]] = {
 
 
 @dataclass(frozen=True)
-class Counted:
+class Counted(Folding):
     """Also, with one side only, a projection that drops the key (algorithms 20 to 22)."""
 
     operation: str = "union"
-    empty: Counts = (0, 0)
 
-    def record(self, touch: Touch) -> Key:
-        return Key(touch.key)
-
-    def program(self, key: Key, touches: tuple[Touch, ...]) -> Reading:
-        return Reading(self, key, touches)
+    @property
+    def empty(self) -> Counts:
+        return 0, 0
 
     def fold(self, data: Counts, touch: Touch) -> Counts:
         more = (touch.came is not None) - (touch.left is not None)
         left, right = data
         return (left, right + more) if touch.side else (left + more, right)
-
-    def asks(self, data: Counts, touches: tuple[Touch, ...]) -> Any | None:
-        return None
-
-    def answered(self, data: Counts, touches: tuple[Touch, ...], answer: Any) -> Counts:
-        raise AssertionError("asks nothing")
 
     def row(self, key: Row, state: State) -> Row | None:
         left, right = state.data
