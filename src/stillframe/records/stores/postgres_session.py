@@ -9,8 +9,8 @@ from typing import Any
 
 import psycopg
 from psycopg import errors as e
-from psycopg.conninfo import conninfo_to_dict
 
+from stillframe.postgres_url import HINT, place_of, url_parts
 from stillframe.records.store import StoreError
 from stillframe.records.stores.shared import AGAIN, ANSWER_SECONDS, CONNECT_SECONDS, Handle, Pool
 
@@ -57,32 +57,16 @@ class Session:
 
 
 def parts_of(handle: Handle) -> dict[str, Any]:
-    """The parameters of the url. What is wrong with it is not quoted: it may be a part of a password."""
-    try:
-        parts = {name: value for name, value in conninfo_to_dict(handle.url).items() if value is not None}
-        ports = str(parts.get("port", "5432")).split(",")
-        if any("@" in str(parts.get(part, "")) for part in ("host", "dbname")) or not all(
-            port.isdigit() for port in ports
-        ):
-            raise psycopg.ProgrammingError
-    except psycopg.ProgrammingError:
+    parts = url_parts(handle.url)
+    if parts is None:
         raise StoreError(
-            f"the url of the store of view {handle.view!r} cannot be read",
-            hint="postgresql://user:${PASSWORD}@host:5432/database; special characters in a password are"
-            " written as %40 and the like",
-            code="BAD_URL",
-        ) from None
+            f"the url of the store of view {handle.view!r} cannot be read", hint=HINT, code="BAD_URL"
+        )
     return parts
 
 
-def place_of(parts: dict[str, Any]) -> str:
-    """Where the database is, without who asks."""
-    host = parts.get("host") or parts.get("hostaddr") or "localhost"
-    return f"{host}:{parts.get('port', 5432)}/{parts.get('dbname') or parts.get('user', '')}"
-
-
 def _connect(url: str) -> Session:
-    parts: dict[str, Any] = _ALIVE | dict(conninfo_to_dict(url))
+    parts: dict[str, Any] = _ALIVE | (url_parts(url) or {})
     con = psycopg.connect(**parts, autocommit=True)
     (schema,) = con.execute("SELECT current_schema()").fetchone() or (None,)
     if "search_path" not in str(parts.get("options", "")):

@@ -24,8 +24,9 @@ from typing import Any
 from psycopg import Cursor
 from psycopg import errors as e
 
+from stillframe.postgres_url import place_of
 from stillframe.records.store import ABSENT, NOTHING, Key, Record, StoreError, Write
-from stillframe.records.stores.postgres_session import Session, connected, parts_of, place_of, transaction
+from stillframe.records.stores.postgres_session import Session, connected, parts_of, transaction
 from stillframe.records.stores.postgres_sql import (
     bare,
     digest,

@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from psycopg.errors import InvalidSchemaName, UndefinedTable, WrongObjectType
 
+from stillframe.postgres_url import place_of
 from stillframe.sources.base import Keys, Method, Range, Relation
 from stillframe.sources.postgres.catalog import (
     Connection,
@@ -24,7 +25,6 @@ from stillframe.sources.postgres.read import (
     Query,
     begin_snapshot,
     parts_of,
-    place_of,
     reading,
     within_condition,
 )

@@ -16,10 +16,10 @@ import psycopg
 import pyarrow as pa
 import pyarrow.csv as csv
 from psycopg import sql
-from psycopg.conninfo import conninfo_to_dict
 
 from stillframe.algebra.arrow import staged_schema, tagged_schema
 from stillframe.errors import SourceError, ValueMismatch
+from stillframe.postgres_url import HINT, place_of, url_parts
 from stillframe.sources.base import Range
 from stillframe.sources.postgres.catalog import Connection, Table, quoted
 from stillframe.sources.postgres.types import Reading, csv_type, finished, sendable
@@ -47,29 +47,11 @@ _SETTINGS = {
 
 
 def parts_of(source: str, url: str) -> dict[str, Any]:
-    """The connection's parameters. What is wrong with a url is not quoted: it may be a password, with
-    characters in it that end it early."""
-    try:
-        parts = dict(conninfo_to_dict(url))
-        ports = str(parts.get("port") or "5432").split(",")
-        if any("@" in str(parts.get(key) or "") for key in ("host", "dbname")) or not all(
-            port.isdigit() for port in ports
-        ):
-            raise psycopg.ProgrammingError
-    except psycopg.ProgrammingError:
-        raise SourceError(
-            f"the url of source {source!r} cannot be read",
-            hint="postgresql://user:${PASSWORD}@host:5432/database; special characters in a password are"
-            " written as %40 and the like",
-            code="BAD_URL",
-        ) from None
+    """The connection's parameters."""
+    parts = url_parts(url)
+    if parts is None:
+        raise SourceError(f"the url of source {source!r} cannot be read", hint=HINT, code="BAD_URL")
     return parts
-
-
-def place_of(parts: dict[str, Any]) -> str:
-    """Where the database is, without who asks."""
-    host = parts.get("host") or parts.get("hostaddr") or "localhost"
-    return f"{str(host).lower()}:{parts.get('port') or 5432}/{parts.get('dbname') or parts.get('user') or ''}"
 
 
 @contextmanager
