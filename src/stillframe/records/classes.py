@@ -7,7 +7,7 @@ refused, with the reason; such a view can still be a table of the lake."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -38,10 +38,12 @@ from stillframe.records.keyed import Keyed
 from stillframe.records.program import ViewClass
 from stillframe.records.requests import State
 from stillframe.records.sets import Counted, Looked
+from stillframe.records.store import Key
 
 ADDING_UP = ("count", "sum", "avg")
 EXTREMES = ("min", "max")
 WEAK = ("convergent", "weak")
+SIGNATURE, COUNTER = "signature", "counter"  # ways to test and set
 
 
 class NoRecords(StillframeError):
@@ -106,6 +108,10 @@ class Served:
             return aggregated_images(self.measures, (), always=True)
         return self.view.empty
 
+    def vanished(self, key: Key, state: State) -> bool:
+        """Whether a record is kept for what it reflects alone."""
+        return not self.is_one and state.data == (None if key.kind else self.view.empty)
+
     def shown(self, key: Row, state: State | None) -> Row | None:
         """What readers see of a record."""
         row = None if state is None else self.view.row(key, state)
@@ -122,10 +128,14 @@ class Served:
         return tuple(columns) if len(columns) == len(self.outputs) else None
 
 
-def served(plan: Plan, level: str = "strong", key: Sequence[int] = ()) -> Served:
+def served(
+    plan: Plan, level: str = "strong", key: Sequence[int] = (), test_and_set: str = SIGNATURE
+) -> Served:
     """How a view is kept as records so that it reaches the level. `key` are the columns that records are to
     be found by, where that is not the view's own key alone."""
     found = _served(plan, level, key)
+    if test_and_set == COUNTER:
+        found = counted(found)
     if any(found.outputs[place].type.name == "DOUBLE" for place in found.key):
         raise NoRecords(
             "records are not found by a DOUBLE",
@@ -133,6 +143,18 @@ def served(plan: Plan, level: str = "strong", key: Sequence[int] = ()) -> Served
             hint="cast it to a DECIMAL, or to text",
         )
     return found
+
+
+def counted(found: Served) -> Served:
+    """With counter-based test-and-set."""
+    view: Any = found.view
+    if not view.idempotent:
+        raise NoRecords(
+            f"a view of class {found.called} is not kept with test_and_set = 'counter'",
+            detail="its records count rows, and a change that comes again would be counted again",
+            hint="leave it out: signatures tell a change that comes again",
+        )
+    return replace(found, view=replace(view, signed=False))
 
 
 def _served(plan: Plan, level: str, key: Sequence[int]) -> Served:

@@ -28,6 +28,8 @@ from stillframe.records.program import Folding
 class Recomputed(Folding):
     """The question is a group's key, the answer the values of its aggregates, or None."""
 
+    idempotent = True
+
     def asks(self, data: Row | None, touches: tuple[Touch, ...]) -> Row | None:
         return touches[0].key
 

@@ -18,18 +18,15 @@ write of the row holds only if nobody wrote it since it was read, and the partne
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from stillframe.records.entry import Row, Touch
 from stillframe.records.keyed import Keyed
-from stillframe.records.program import Done, Program, Reading
+from stillframe.records.program import Done, Program, Reading, untouched, written
 from stillframe.records.requests import Held, Put, Read, State, Tagged
-from stillframe.records.signature import Signature
 from stillframe.records.store import Key
 
 PARTNER = "partner"
-
-_PARTNERS = Keyed()
 
 
 def partner(link: Row) -> Key:
@@ -38,15 +35,17 @@ def partner(link: Row) -> Key:
 
 @dataclass(frozen=True)
 class Joined:
-    empty: None = None
+    idempotent: ClassVar[bool] = True
+    empty: ClassVar[None] = None
+    signed: bool = True
 
     def record(self, touch: Touch) -> Key:
         return partner(touch.key) if touch.side else Key(touch.key)
 
     def program(self, key: Key, touches: tuple[Touch, ...]) -> Program:
         if key.kind == PARTNER:
-            return Reading(_PARTNERS, key, touches, then=(Spreading(key.values),))
-        return Linking(key, touches)
+            return Reading(Keyed(signed=self.signed), key, touches, then=(Spreading(key.values),))
+        return Linking(self, key, touches)
 
     def row(self, key: Row, state: State) -> Row | None:
         if state.data is None:
@@ -57,6 +56,7 @@ class Joined:
 
 @dataclass(frozen=True)
 class Linking:
+    view: Joined
     key: Key
     touches: tuple[Touch, ...]
 
@@ -65,14 +65,14 @@ class Linking:
         return Read(self.key)
 
     def advance(self, held: Held) -> Program | Done:
-        signature = held.state.signature if held.state else Signature()
-        new = tuple(touch for touch in self.touches if not signature.reflects(touch))
+        signature = (held.state or untouched(self.view)).signature
+        new = signature.unseen(self.touches)
         if not new:  # written before, perhaps by one that died before it looked again
             return Refreshing(self.key)
         came, after = new[-1].came, signature.after(new)
         if came is None or came.link is None:
             data = None if came is None else (came.values, None)
-            return Writing(self, Put(self.key, held.version, State(after, data)), Done())
+            return Writing(self, written(self.view, self.key, held, State(after, data)), Done())
         return Meeting(self, held, State(after, (came.values, None), came.link))
 
 

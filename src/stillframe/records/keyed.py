@@ -17,5 +17,7 @@ from stillframe.records.program import Folding
 
 @dataclass(frozen=True)
 class Keyed(Folding):
+    idempotent = True
+
     def fold(self, data: Row | None, touch: Touch) -> Row | None:
         return None if touch.came is None else touch.came.values

@@ -19,9 +19,8 @@ from stillframe.records.classes import Served
 from stillframe.records.encoding import key_text
 from stillframe.records.entry import Entry, Touch, touches
 from stillframe.records.keeping import bytes_of, state_of
-from stillframe.records.program import Done, Program
+from stillframe.records.program import Done, Program, untouched
 from stillframe.records.requests import Ask, Held, Put, Read, State, Tagged
-from stillframe.records.signature import Signature
 from stillframe.records.store import ABSENT, Key, Record, RecordStore, Write
 
 AT_ONCE = 10_000  # entries whose records are brought forward together
@@ -67,7 +66,8 @@ class Manager:
         key = Key(())
         ((version, kept),) = self.store.kept([key])
         if self.served.is_one and self._held(version, kept).state is None:
-            state = State(Signature(session), self.served.of_nothing)
+            first = untouched(self.served.view).signature._replace(session=session)
+            state = State(first, self.served.of_nothing)
             self.store.test_and_set([self._write(Put(key, version, state))])
 
     def _programs(self, entries: Iterable[Entry]) -> Iterator[Program]:
@@ -136,10 +136,7 @@ class Manager:
     def _tag(self, key: Key, state: State) -> str | None:
         if state.link is not None:
             return key_text(state.link)
-        if self.served.is_one:
-            return None
-        vanished = state.data == (None if key.kind else self.served.view.empty)
-        return gone(state.signature.session) if vanished else None
+        return gone(state.signature.session) if self.served.vanished(key, state) else None
 
 
 def _some(items: Iterable[Any], size: int) -> Iterator[list[Any]]:

@@ -11,17 +11,22 @@ Three rules that the printed programs lack, each of them needed (docs/errata.md)
 - a version is never used twice: else a record that was deleted and made again is taken for the old one;
 - the record is read before the base is asked, and written even where nothing seems to be there to change:
   else what was asked may be old when it is written.
+
+Counter-based test-and-set (`signed` is false) is for classes that are `idempotent`: an entry that comes again
+leaves a record as it is. It rests on what a session is (`entry`): a base record has one entry in it, and the
+base answers as of its end. Then what an entry brings is of the end, too; nothing goes back to what was before
+it; and a record that vanished stays so until the next session, so it is removed at once.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from stillframe.records.entry import Touch
 from stillframe.records.requests import Ask, Held, Put, Read, Request, State
-from stillframe.records.signature import Signature
+from stillframe.records.signature import COUNTER, Signature
 from stillframe.records.store import Key
 
 
@@ -41,6 +46,14 @@ class ViewClass(Protocol):
     """How records of a class follow their base records. All methods are pure."""
 
     @property
+    def idempotent(self) -> bool:
+        """Whether an entry may be applied to a record that reflects it."""
+
+    @property
+    def signed(self) -> bool:
+        """Whether records tell which entries they reflect."""
+
+    @property
     def empty(self) -> Any:
         """The data of a record that nothing has touched, or that vanished."""
 
@@ -54,8 +67,12 @@ class ViewClass(Protocol):
         """What readers see of a record."""
 
 
+@dataclass(frozen=True)
 class Folding:
     """A class whose records follow from their entries one by one, or from an answer of the base."""
+
+    idempotent: ClassVar[bool] = False
+    signed: bool = field(default=True, kw_only=True)
 
     @property
     def empty(self) -> Any:
@@ -96,15 +113,15 @@ class Reading:
         return Read(self.key)
 
     def advance(self, held: Held) -> Program | Done:
-        state = held.state or State(Signature(), self.view.empty)
-        new = tuple(touch for touch in self.touches if not state.signature.reflects(touch))
+        state = held.state or untouched(self.view)
+        new = state.signature.unseen(self.touches)
         if not new:
             return Done(self.then)
         question = self.view.asks(state.data, new)
         if question is not None:
             return Asking(self, held, new, question)
         data = reduce(self.view.fold, new, state.data)
-        return Writing(self, _put(self.key, held, State(state.signature.after(new), data)))
+        return Writing(self, written(self.view, self.key, held, State(state.signature.after(new), data)))
 
 
 @dataclass(frozen=True)
@@ -119,11 +136,11 @@ class Asking:
         return Ask(self.question)
 
     def advance(self, answer: Any) -> Writing:
-        state = self.held.state or State(Signature(), self.begun.view.empty)
-        data = self.begun.view.answered(state.data, self.new, answer)
-        return Writing(
-            self.begun, _put(self.begun.key, self.held, State(state.signature.after(self.new), data))
-        )
+        view = self.begun.view
+        state = self.held.state or untouched(view)
+        data = view.answered(state.data, self.new, answer)
+        after = State(state.signature.after(self.new), data)
+        return Writing(self.begun, written(view, self.begun.key, self.held, after))
 
 
 @dataclass(frozen=True)
@@ -139,5 +156,12 @@ class Writing:
         return Done(self.begun.then) if done else self.begun
 
 
-def _put(key: Key, held: Held, state: State) -> Put:
-    return Put(key, held.version, state)
+def untouched(view: ViewClass) -> State:
+    """The state of a record that nothing has touched."""
+    return State(Signature() if view.signed else COUNTER, view.empty)
+
+
+def written(view: ViewClass, key: Key, held: Held, state: State) -> Put:
+    """A record that vanished stays for its signature alone."""
+    forgotten = not view.signed and state.data == view.empty
+    return Put(key, held.version, None if forgotten else state)

@@ -50,6 +50,8 @@ class Looked(Counted):
     """Each row holds the keys of both relations, so that either has it once or not at all. The touched side
     is as its entry says, the other as the base does; the question is a row, the answer one of counts."""
 
+    idempotent = True
+
     def asks(self, data: Counts, touches: tuple[Touch, ...]) -> Row:
         return touches[0].key
 

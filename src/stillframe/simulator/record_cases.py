@@ -150,6 +150,31 @@ CASES = {
         )
         for operation in ("INTERSECT", "EXCEPT")
     },
+    **{
+        f"comes and goes, {operation}": _case(
+            "a row of one side comes and goes",
+            SETS.format(operation),
+            _SETS,
+            ('"insert r [1, 1, 0]"', '"delete r [1, 1, 0]"'),
+            rows="[]",
+            partners=partners,
+        )
+        for operation, partners in (("UNION", "[]"), ("INTERSECT", "[[1, 1]]"), ("EXCEPT", "[]"))
+    },
+    "two rows that go": _case(
+        "a group of two rows that go, and are followed by others",
+        COUNT,
+        (_ONE,),
+        ('"delete r [1, 1, 0]"', '"delete r [2, 1, 0]"', '"insert r [3, 2, 0]"'),
+        rows="[[1, 1, 0], [2, 1, 0]]",
+    ),
+    "a row that moves on": _case(
+        "a row that moves on while its session is repeated",
+        COUNT,
+        (_ONE,),
+        ('"insert r [1, 1, 0]"', _to("r", "[1, 1, 0]", "[1, 2, 0]")),
+        rows="[]",
+    ),
 }
 
 

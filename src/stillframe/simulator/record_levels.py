@@ -7,14 +7,14 @@ again with its seed; the worst schedule found is a shortest of its world.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
 from stillframe.consistency import Level, Verdict
 from stillframe.records.classes import Served, served
-from stillframe.simulator.explore import TOO_MANY, Graph, explore
+from stillframe.simulator.explore import TOO_MANY, Graph, TooManyWorlds, explore
 from stillframe.simulator.printed_records import (
     PrintedCount,
     PrintedDistinct,
@@ -24,6 +24,7 @@ from stillframe.simulator.printed_records import (
     PrintedSum,
 )
 from stillframe.simulator.record_cases import COUNT, JOIN, MAX, MIN, SETS, SUM, case
+from stillframe.simulator.record_sessions import SessionSimulation
 from stillframe.simulator.record_world import Managing, RecordSimulation
 from stillframe.simulator.scenario import ONLY_VIEW, Relation, Scenario, Transaction, Update, numbered
 
@@ -45,7 +46,7 @@ class Judged:
         return self.verdict.level
 
 
-def judged(simulation: RecordSimulation, most: int = TOO_MANY) -> Judged:
+def judged(simulation: RecordSimulation | SessionSimulation, most: int = TOO_MANY) -> Judged:
     graph: Graph = explore(simulation, most)  # type: ignore[arg-type]
     verdict, worst = Verdict(True, True, True, True, True), 0
     lowest: Level | None = None
@@ -139,7 +140,7 @@ def worlds(variant: Variant, seed: int, number: int) -> Iterator[RecordSimulatio
             yield RecordSimulation(scenario, scenario.plan(), way, Managing(crashes=crashes))
     random = Random(f"{variant.view}/{variant.variant}/{seed}")
     while number:
-        drawn = _scenario(variant, random)
+        drawn = drawn_scenario(variant, random)
         if drawn is None:
             continue
         number -= 1
@@ -157,7 +158,7 @@ def _managings(scenario: Scenario, variant: Variant) -> Iterator[Managing]:
     )
 
 
-def _scenario(variant: Variant, random: Random) -> Scenario | None:
+def drawn_scenario(variant: Variant, random: Random) -> Scenario | None:
     """One or two relations of two records at most, and up to three changes; rows refer to partners that are
     there for as long as they do."""
     names = ("r", "s")[: variant.relations]
@@ -212,11 +213,24 @@ class Finding:
 
 def level_of(variant: Variant, seed: int, number: int, watch: Callable[[int], None] | None = None) -> Finding:
     """The lowest level that so many worlds of a variant show."""
+    return lowest(variant, worlds(variant, seed, number), watch)
+
+
+def lowest(
+    variant: Variant,
+    simulations: Iterable[RecordSimulation | SessionSimulation],
+    watch: Callable[[int], None] | None = None,
+    most: int = TOO_MANY,
+) -> Finding:
+    """Of simulations with at most so many worlds; larger ones are left out."""
     verdict = Verdict(True, True, True, True, True)
     worst: tuple[Judged, Scenario] | None = None
     count = 0
-    for simulation in worlds(variant, seed, number):
-        found = judged(simulation)
+    for simulation in simulations:
+        try:
+            found = judged(simulation, most)
+        except TooManyWorlds:
+            continue
         count += found.worlds
         verdict &= found.verdict
         if worst is None or found.level < worst[0].level:

@@ -114,9 +114,9 @@ class RecordSimulation:
         number = 0
         for side in self.served.sides:
             for row in self.scenario.relation(side.relation).rows:
-                life = Life((side.relation, self._key(side.relation, row)), None, row)
+                life = Life((side.relation, self.key_of(side.relation, row)), None, row)
                 number += 1
-                for program in self._programs(self._entries(life, 0, Position(0, number))):
+                for program in self.programs(self._entries(life, 0, Position(0, number))):
                     world = self._finished(world, program)
         shown = tuple((key, history[-1:]) for key, history in world.shown)
         managers = tuple(Working() for _ in self.queues)
@@ -124,7 +124,7 @@ class RecordSimulation:
 
     def _finished(self, world: RecordWorld, program: Program | Done) -> RecordWorld:
         while not isinstance(program, Done):
-            answer, world = self._serve(world, program.request)
+            answer, world = self.serve(world, program.request)
             program = program.advance(answer)
         for following in program.then:
             world = self._finished(world, following)
@@ -147,16 +147,16 @@ class RecordSimulation:
             waiting = [entry for entry in queue[manager.done :] if entry < world.base]
             for at in range(1, (len(waiting) if self.managing.combine else min(len(waiting), 1)) + 1):
                 entries = [entry for place in waiting[:at] for entry in self.entries[place]]
-                programs = tuple(self._programs(entries))
+                programs = tuple(self.programs(entries))
                 begun = Working(manager.done, at, programs) if programs else Working(manager.done + at)
                 label = f"{name}: takes {', '.join(f'U{place + 1}' for place in waiting[:at])}"
                 yield RecordStep(label, with_manager(world, begun))
         for at, program in enumerate(manager.programs):
-            answer, after = self._serve(world, program.request)
+            answer, after = self.serve(world, program.request)
             following = program.advance(answer)
-            rest = (*manager.programs[:at], *_programs(following), *manager.programs[at + 1 :])
+            rest = (*manager.programs[:at], *following_programs(following), *manager.programs[at + 1 :])
             working = Working(manager.done, manager.at, rest) if rest else Working(manager.done + manager.at)
-            label = f"{name}: {_asked(program.request, answer)}"
+            label = f"{name}: {told_request(program.request, answer)}"
             yield RecordStep(label, with_manager(after, working))
         if world.crashes and (manager.programs or manager.done):
             less = world._replace(crashes=world.crashes - 1)
@@ -167,7 +167,7 @@ class RecordSimulation:
                     )
                     yield RecordStep(label, with_manager(less, Working(back)))
 
-    def _programs(self, entries: Any) -> Iterator[Program]:
+    def programs(self, entries: Any) -> Iterator[Program]:
         """One for each record that the entries touch."""
         by_record: dict[Key, list[Touch]] = {}
         for entry in entries:
@@ -176,7 +176,7 @@ class RecordSimulation:
         for key, of in by_record.items():
             yield self.served.view.program(key, tuple(of))
 
-    def _serve(self, world: RecordWorld, request: Request) -> tuple[Any, RecordWorld]:
+    def serve(self, world: RecordWorld, request: Request) -> tuple[Any, RecordWorld]:
         store = dict(world.store)
         match request:
             case Read(key):
@@ -190,7 +190,7 @@ class RecordSimulation:
                     return False, world
                 gone = dict(world.gone)
                 if state is None:
-                    gone[key] = store.pop(key).version
+                    gone.update({key: expected} if store.pop(key, None) else {})
                 else:
                     fresh = max(expected, gone.get(key, 0)) + 1
                     store[key] = Held(fresh if version is None else version, state)
@@ -213,7 +213,7 @@ class RecordSimulation:
 
     def _asked(self, done: int, question: Any) -> Any:
         """What the base says after so many of its changes."""
-        state = self._base(done)
+        state = self.base(done)
         if self.served.called == "join":  # the printed program reads the partner there
             side = self.served.sides[1]
             found = [image for row in state[side.relation].rows() if (image := side.image(row)) is not None]
@@ -228,7 +228,8 @@ class RecordSimulation:
             for side in self.served.sides
         )
 
-    def _base(self, done: int) -> dict[str, Bag]:
+    def base(self, done: int) -> dict[str, Bag]:
+        """The relations after so many changes."""
         state = self.scenario.initial()
         for life in self.lives[:done]:
             state[life.record[0]] += _change(life)
@@ -239,7 +240,7 @@ class RecordSimulation:
             if side.relation == life.record[0]:
                 yield Entry(stream, position, side.image(life.before), side.image(life.after), number)
 
-    def _key(self, relation: str, row: Row) -> Row:
+    def key_of(self, relation: str, row: Row) -> Row:
         return _key_of(self.scenario, relation, row)
 
     # Verdicts
@@ -288,7 +289,7 @@ def _in_order(of: dict[Key, T]) -> tuple[tuple[Key, T], ...]:
     return tuple(sorted(of.items(), key=lambda item: repr(item[0])))
 
 
-def _programs(following: Program | Done) -> tuple[Program, ...]:
+def following_programs(following: Program | Done) -> tuple[Program, ...]:
     return following.then if isinstance(following, Done) else (following,)
 
 
@@ -330,7 +331,7 @@ def _told(life: Life) -> str:
     return f"update {relation} {list(life.before)} to {list(life.after)}"
 
 
-def _asked(request: Request, answer: Any) -> str:
+def told_request(request: Request, answer: Any) -> str:
     match request:
         case Read(key):
             return f"reads {_name(key)}"
