@@ -3,7 +3,8 @@ group, while managers are killed. Prints what came of it as one JSON document.
 
     python managers_killed.py FOLDER URL CHANGES KILLS VIEW…
 
-With UNSIGNED set, records do not tell what they reflect: what a killed manager did is done again.
+With UNSIGNED set, records do not tell what they reflect: what a killed manager did is done again. With
+TEST_AND_SET=counter they do not, either, because views ask for it.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ MANAGERS = 8
 
 def project(folder: Path, url: str, names: tuple[str, ...], rows: int) -> None:
     (folder / "views").mkdir(parents=True)
-    (folder / "views" / "views.sql").write_text(views(url, names), encoding="utf-8")
+    way = os.environ.get("TEST_AND_SET", "signature")
+    (folder / "views" / "views.sql").write_text(views(url, names, way), encoding="utf-8")
     (folder / "stillframe.yml").write_text(
         "name: killed\nwarehouse: ./warehouse\n"
         f"spark: {{engine: spark, master: 'local[{MANAGERS},50]', conf: {{spark.driver.memory: 512m}}}}\n"

@@ -38,10 +38,13 @@ CLASSES = {
 }
 
 
-def views(url: str, names: tuple[str, ...] = tuple(CLASSES)) -> str:
+IDEMPOTENT = ("selection", "projected", "least", "most", "both", "named", "kept")
+
+
+def views(url: str, names: tuple[str, ...] = tuple(CLASSES), test_and_set: str = "signature") -> str:
     return "\n".join(
-        f"CREATE MATERIALIZED VIEW {name} WITH (serve = '{url}', consistency = '{CLASSES[name][0]}') AS"
-        f" {CLASSES[name][1]};"
+        f"CREATE MATERIALIZED VIEW {name} WITH (serve = '{url}', consistency = '{CLASSES[name][0]}',"
+        f" test_and_set = '{test_and_set}') AS {CLASSES[name][1]};"
         for name in names
     )
 

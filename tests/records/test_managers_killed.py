@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import servers
-from records.serving_views import CLASSES
+from records.serving_views import CLASSES, IDEMPOTENT
 
 pytestmark = pytest.mark.engine
 
@@ -73,3 +73,11 @@ def test_every_class_on_every_store(tmp_path: Path, store: str, request: pytest.
         found = outcome(tmp_path / "project", f"sqlite:///{tmp_path}/records.db", 2_000, 6, *names)
     assert all(found["right"].values()), found
     assert not found["invalid"]
+
+
+def test_counters_where_they_are_offered(tmp_path: Path) -> None:
+    names = IDEMPOTENT if LONG else ("projected", "least", "named")
+    with servers.redis_server() as server:
+        found = outcome(tmp_path / "project", server.url(), 2_000, 6, *names, TEST_AND_SET="counter")
+    assert found["killed"]
+    assert all(found["right"].values()), found

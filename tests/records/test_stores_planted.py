@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import pytest
 from memory_store import MemoryStore, making
 
-from stillframe.records.conformance import CHECKS, Check, concurrent
+from stillframe.records.conformance import CHECKS, Check, concurrent, repeating
 from stillframe.records.store import ABSENT, Key, Record, StoreError, Write
 
 
@@ -114,6 +115,11 @@ class LosesFractions(MemoryStore):
         return super().write(records, write)
 
 
+def test_sums_need_signatures() -> None:
+    with pytest.raises(AssertionError, match="did harm"):
+        repeating.check_repeated(making(), replace(repeating.SUM, signed=False), sum)
+
+
 def failing(kind: type[MemoryStore]) -> set[str]:
     """The names of the checks that a store fails."""
     found = set()
@@ -146,7 +152,15 @@ def test_a_right_store_passes(check: Check) -> None:
         (FencesByText, {"check_fence"}),
         (RoundsVersions, {"check_another_version_is_refused"}),
         (ComparesContent, {"check_made_again_is_told_apart"}),
-        (LooksThenWrites, {"check_no_update_is_lost", "check_one_of_many_makes_it"}),
+        (
+            LooksThenWrites,
+            {
+                "check_no_update_is_lost",
+                "check_one_of_many_makes_it",
+                "check_repeated_with_signatures",
+                "check_repeated_with_counters",
+            },
+        ),
         (ShowsWhatIsKept, {"check_kept_is_not_shown", "check_kinds_are_never_shown"}),
         (MixesUpKinds, {"check_kinds_are_never_shown"}),
         (KeepsTags, {"check_tags_follow_writes"}),

@@ -31,7 +31,7 @@ def check(warehouse: Warehouse, options: argparse.Namespace, output: Output) -> 
                 how = "by recomputing"
             if kept := view.get("records"):
                 base = f"reads the base for {kept['reads_base']}" if kept["reads_base"] else "reads no base"
-                how = f"{kept['class']}, {base}"
+                how = f"{kept['class']}, {base}, test-and-set by {kept['test_and_set']}"
             output.text(
                 Text.assemble(("ok       ", "green"), f"{name}  {view['level']}, {view['algorithm']}, {how}")
             )
@@ -145,6 +145,7 @@ def _record_plan(found: Mapping[str, Any]) -> Tree:
     root.add(Text(f"key: {', '.join(found['key']) or '(one record)'}"))
     root.add(Text(f"changes of {', '.join(found['relations'])} go to view managers, by base record"))
     root.add(Text(f"reads the base: {kept['reads_base'] or 'never'}"))
+    root.add(Text(f"test-and-set: by {kept['test_and_set']}"))
     return root
 
 

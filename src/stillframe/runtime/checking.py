@@ -9,7 +9,7 @@ from typing import Any
 from stillframe.change import how
 from stillframe.engine import EngineRefused, ScalarWriter, select_sql
 from stillframe.errors import StillframeError
-from stillframe.records.classes import Served
+from stillframe.records.classes import COUNTER, SIGNATURE, Served
 from stillframe.runtime.definitions import Definitions, View
 from stillframe.sql import Reason
 
@@ -48,7 +48,11 @@ def check_views(
 
 def as_records(way: Served) -> dict[str, Any]:
     """The class of a view that is served, and what keeping it costs."""
-    return {"class": way.called, "reads_base": way.reads_base or None}
+    return {
+        "class": way.called,
+        "reads_base": way.reads_base or None,
+        "test_and_set": SIGNATURE if way.view.signed else COUNTER,
+    }
 
 
 def is_incremental(view: View) -> bool:

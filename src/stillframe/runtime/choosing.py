@@ -52,6 +52,13 @@ def choose(
     """`offers` are those of the sources the view reads. A view that does more than join has no plan here."""
     algorithm = options.get("algorithm", AUTO)
     asked = options.get("consistency")
+    if of_records := [option for option in ("key", "test_and_set") if option in options]:
+        raise _refused(
+            name,
+            "NOT_SERVED",
+            f"{of_records[0]} is said of views that are served as records, and {name} is a table of the lake",
+            "give it a place with serve = '…', or leave it out",
+        )
     if algorithm not in (AUTO, *ALGORITHMS):
         raise _refused(
             name, "UNKNOWN_ALGORITHM", f"no algorithm {algorithm!r}", f"there are: {', '.join(ALGORITHMS)}"

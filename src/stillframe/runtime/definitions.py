@@ -15,7 +15,7 @@ from stillframe.algebra.selection import Selection
 from stillframe.change import Refers, selections, split
 from stillframe.errors import ProjectError, StillframeError
 from stillframe.lake.frame import RECORDS
-from stillframe.records.classes import NoRecords, Served, served
+from stillframe.records.classes import SIGNATURE, NoRecords, Served, served
 from stillframe.runtime.choosing import DEFAULT_LEVEL, NATIVE, Offer, choose
 from stillframe.sources.base import Reference, Relation
 from stillframe.sql import (
@@ -372,12 +372,12 @@ def _as_records(text: ViewText, plan: Plan, views: Mapping[str, View]) -> View:
                     f"a view that is served has no {option} = {word!r}",
                     hint="leave it out: its records follow the changes",
                 )
-        key = [
-            _position(plan.schema, name.strip()) for name in text.options.get("key", "").split(",") if name
-        ]
-        way = served(plan, text.options.get("consistency", DEFAULT_LEVEL), key)
+        given = text.options
+        key = [_position(plan.schema, name.strip()) for name in given.get("key", "").split(",") if name]
+        way = served(plan, given.get("consistency", DEFAULT_LEVEL), key, given.get("test_and_set", SIGNATURE))
     except NoRecords as error:
-        reason = Reason(error.code, error.message, error.hint, text.line, 1, text.name)
+        message = ": ".join(filter(None, (error.message, error.detail)))
+        reason = Reason(error.code, message, error.hint, text.line, 1, text.name)
         raise Refused([reason], text.name) from None
     sources = frozenset(name.split(".", 1)[0] for name in reads)
     why = f"served as records of a view of class {way.called}"

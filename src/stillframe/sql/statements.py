@@ -25,6 +25,7 @@ OPTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "algorithm": (),  # any word; which there are is known where they are
         "serve": (),  # where records go
         "key": (),  # the columns they are found by
+        "test_and_set": ("signature", "counter"),  # how they tell a change that comes again
     }
 )
 AS_WRITTEN = ("serve", "key")  # options whose value is no word

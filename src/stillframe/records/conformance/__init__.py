@@ -6,9 +6,15 @@ at once in several threads. A check begins where nothing of any view is there, a
 the store breaks a promise.
 """
 
-from stillframe.records.conformance import concurrent, making, values, writing
+from stillframe.records.conformance import concurrent, making, repeating, values, writing
 from stillframe.records.conformance.world import ORDERS, Check, Maker, View
 
-CHECKS: tuple[Check, ...] = (*writing.CHECKS, *values.CHECKS, *making.CHECKS, *concurrent.CHECKS)
+CHECKS: tuple[Check, ...] = (
+    *writing.CHECKS,
+    *values.CHECKS,
+    *making.CHECKS,
+    *concurrent.CHECKS,
+    *repeating.CHECKS,
+)
 
 __all__ = ["CHECKS", "ORDERS", "Check", "Maker", "View"]
