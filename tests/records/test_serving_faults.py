@@ -171,3 +171,41 @@ def test_what_a_served_view_does_not_have(shop) -> None:  # type: ignore[no-unty
         wh.query("SELECT * FROM v").collect()
     with pytest.raises(StillframeError, match="password"):
         wh.create_view("w", "SELECT id FROM shop.orders", serve="redis://:hush@127.0.0.1/0")
+
+
+def test_records_that_are_ahead_of_the_frame_are_held(shop) -> None:  # type: ignore[no-untyped-def]
+    """Both parts of a global transaction are there, records show one of them, and the session dies before
+    its frame. Then the source of the other part is away: without it the transaction is not whole, and the
+    next frame leaves it out. Records do not go back; they go on when the source is there again."""
+    mark = "INSERT INTO _stillframe_global VALUES ('g', 2)"
+    for source in ("a", "b"):
+        shop.source(source, "CREATE TABLE t (id INTEGER PRIMARY KEY, v INTEGER)")
+    table = "CREATE MATERIALIZED VIEW {} AS SELECT id, v FROM {}.t;"
+    shop.views(serve("SELECT id, v FROM a.t") + table.format("beside", "a") + table.format("other", "b"))
+    wh = shop.open()
+    wh.refresh()
+    for source in ("a", "b"):
+        shop.write(source, mark, "INSERT INTO t VALUES (1, 1)")
+
+    def die(step: Step, subject: str) -> None:
+        if step is Step.COMPUTED:
+            raise KeyboardInterrupt
+
+    wh.observe = die
+    with pytest.raises(KeyboardInterrupt):
+        wh.refresh()
+    shop.write("a", "INSERT INTO t VALUES (2, 2)")
+    there, away = shop.root / "b.db", shop.root / "away.db"
+    there.rename(away)
+    again = shop.open()
+    held = again.bring_forward().outcomes
+    assert (held["v"].mode, held["v"].reason) == ("held", "AHEAD")
+    assert again.frame().views["v"].state == "held"
+    assert again.view("beside").count() == 0, "the frame shows a part of a global transaction"
+    assert again.record("v", id=1) == {"id": 1, "v": 1}, "records went back"
+    assert again.record("v", id=2) is None
+    away.rename(there)
+    assert again.bring_forward().outcomes["v"].mode == "incremental"
+    assert again.frame().views["v"].state == "current"
+    assert again.record("v", id=2) == {"id": 2, "v": 2}
+    assert_right(again)
