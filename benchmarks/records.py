@@ -37,11 +37,12 @@ import redis
 
 from stillframe.algebra import Column, Schema
 from stillframe.algebra.types import BIGINT
-from stillframe.records.classes import Served, served
+from stillframe.records.classes import served
 from stillframe.records.entry import STREAMS, Entry, Image, Position
 from stillframe.records.manager import PER_CALL, Manager
 from stillframe.records.store import ABSENT, Key, Record, RecordStore, Write
 from stillframe.records.stores.opening import open_store
+from stillframe.records.view import Served
 from stillframe.sql import Names, resolve
 
 RESULTS = Path(__file__).parent / "results"

@@ -37,7 +37,7 @@ MANAGERS = 8
 
 def project(folder: Path, url: str, names: tuple[str, ...], rows: int) -> None:
     (folder / "views").mkdir(parents=True)
-    way = os.environ.get("TEST_AND_SET", "signature")
+    way = os.environ.get("TEST_AND_SET", "")
     (folder / "views" / "views.sql").write_text(views(url, names, way), encoding="utf-8")
     (folder / "stillframe.yml").write_text(
         "name: killed\nwarehouse: ./warehouse\n"

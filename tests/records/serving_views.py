@@ -41,10 +41,11 @@ CLASSES = {
 IDEMPOTENT = ("selection", "projected", "least", "most", "both", "named", "kept")
 
 
-def views(url: str, names: tuple[str, ...] = tuple(CLASSES), test_and_set: str = "signature") -> str:
+def views(url: str, names: tuple[str, ...] = tuple(CLASSES), test_and_set: str = "") -> str:
+    more = f", test_and_set = '{test_and_set}'" if test_and_set else ""
     return "\n".join(
-        f"CREATE MATERIALIZED VIEW {name} WITH (serve = '{url}', consistency = '{CLASSES[name][0]}',"
-        f" test_and_set = '{test_and_set}') AS {CLASSES[name][1]};"
+        f"CREATE MATERIALIZED VIEW {name} WITH (serve = '{url}', consistency = '{CLASSES[name][0]}'{more}) AS"
+        f" {CLASSES[name][1]};"
         for name in names
     )
 

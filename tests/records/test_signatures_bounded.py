@@ -16,7 +16,6 @@ from stillframe.algebra import Ref
 from stillframe.algebra.schema import Column, Schema
 from stillframe.algebra.types import BIGINT
 from stillframe.records.aggregates import Aggregates, Measure
-from stillframe.records.classes import Served
 from stillframe.records.conformance import View
 from stillframe.records.entry import STREAMS, Entry, Image, Position, Touch
 from stillframe.records.extremes import Extreme
@@ -24,6 +23,7 @@ from stillframe.records.manager import Manager
 from stillframe.records.program import ViewClass
 from stillframe.records.signature import Signature
 from stillframe.records.store import Key
+from stillframe.records.view import Served
 
 MILLION = 1_000_000
 COLD = 20

@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 
 from stillframe.consistency import Level
-from stillframe.records.classes import NoRecords, counted, served
+from stillframe.records.classes import served
 from stillframe.records.entry import Touch
 from stillframe.records.requests import Held
 from stillframe.records.signature import Signature
 from stillframe.records.store import Key
+from stillframe.records.view import NoRecords, counted
 from stillframe.simulator.explore import explore
 from stillframe.simulator.record_cases import case
 from stillframe.simulator.record_levels import Finding, Judged, Variant, judged

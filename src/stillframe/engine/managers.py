@@ -21,10 +21,10 @@ from stillframe.algebra.scalar import Ref, Scalar, refs
 from stillframe.engine.files import engine_errors, read_files, staged_struct
 from stillframe.engine.session import Engine, is_connect
 from stillframe.engine.shipping import ship
-from stillframe.records.classes import Served, Side, aggregated_images
 from stillframe.records.entry import STREAMS, Entry, Image, Position, Row
 from stillframe.records.manager import Answers, Manager, Tally
 from stillframe.records.store import RecordStore
+from stillframe.records.view import Served, Side, aggregated_images
 from stillframe.sources.base import Keys, Source
 from stillframe.sources.base import Position as At
 

@@ -15,13 +15,13 @@ from itertools import count
 from operator import add
 from typing import Any
 
-from stillframe.records.classes import Served
 from stillframe.records.encoding import key_text
 from stillframe.records.entry import Entry, Touch, touches
 from stillframe.records.keeping import bytes_of, state_of
 from stillframe.records.program import Done, Program, untouched
 from stillframe.records.requests import Ask, Held, Put, Read, State, Tagged
 from stillframe.records.store import ABSENT, Key, Record, RecordStore, Write
+from stillframe.records.view import Served
 
 AT_ONCE = 10_000  # entries whose records are brought forward together
 LARGEST = 5  # times as many, if they are all of one record

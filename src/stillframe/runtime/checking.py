@@ -9,7 +9,7 @@ from typing import Any
 from stillframe.change import how
 from stillframe.engine import EngineRefused, ScalarWriter, select_sql
 from stillframe.errors import StillframeError
-from stillframe.records.classes import COUNTER, SIGNATURE, Served
+from stillframe.records.view import COUNTER, SIGNATURE, Served
 from stillframe.runtime.definitions import Definitions, View
 from stillframe.sql import Reason
 

@@ -15,7 +15,8 @@ from stillframe.algebra.selection import Selection
 from stillframe.change import Refers, selections, split
 from stillframe.errors import ProjectError, StillframeError
 from stillframe.lake.frame import RECORDS
-from stillframe.records.classes import SIGNATURE, NoRecords, Served, served
+from stillframe.records.classes import served
+from stillframe.records.view import SIGNATURE, NoRecords, Served
 from stillframe.runtime.choosing import DEFAULT_LEVEL, NATIVE, Offer, choose
 from stillframe.sources.base import Reference, Relation
 from stillframe.sql import (

@@ -13,7 +13,8 @@ from random import Random
 from typing import Any
 
 from stillframe.consistency import Level, Verdict
-from stillframe.records.classes import Served, served
+from stillframe.records.classes import served
+from stillframe.records.view import Served
 from stillframe.simulator.explore import TOO_MANY, Graph, TooManyWorlds, explore
 from stillframe.simulator.printed_records import (
     PrintedCount,

@@ -10,7 +10,7 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-from stillframe.records.classes import Served
+from stillframe.records.view import Served
 from stillframe.simulator.record_cases import case
 from stillframe.simulator.record_levels import VARIANTS, Finding, Variant, drawn_scenario, lowest
 from stillframe.simulator.record_sessions import Sessions, SessionSimulation

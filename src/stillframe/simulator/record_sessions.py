@@ -19,11 +19,11 @@ from typing import Any, NamedTuple
 
 from stillframe.algebra import Plan, Row
 from stillframe.consistency import Verdict
-from stillframe.records.classes import Served
 from stillframe.records.entry import Entry, Position
 from stillframe.records.program import Program
 from stillframe.records.requests import Held, Put, Read
 from stillframe.records.store import Key
+from stillframe.records.view import Served
 from stillframe.simulator.record_world import (
     RecordSimulation,
     RecordWorld,

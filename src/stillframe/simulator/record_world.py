@@ -18,11 +18,11 @@ from typing import Any, NamedTuple, TypeVar
 
 from stillframe.algebra import Bag, Plan, Row, evaluate
 from stillframe.consistency import Course, Cut, Judge, Verdict
-from stillframe.records.classes import Served, aggregated_images
 from stillframe.records.entry import Entry, Image, Position, Touch, touches
 from stillframe.records.program import Done, Program
 from stillframe.records.requests import Ask, Held, Put, Read, Request, State, Tagged
 from stillframe.records.store import Key
+from stillframe.records.view import Served, aggregated_images
 from stillframe.simulator.scenario import Scenario
 from stillframe.simulator.validity import ScenarioError
 

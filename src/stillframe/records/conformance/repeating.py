@@ -10,13 +10,13 @@ from typing import Any
 
 from stillframe.algebra import Ref
 from stillframe.records.aggregates import Aggregates, Measure
-from stillframe.records.classes import Served
 from stillframe.records.conformance.world import ORDERS, THREADS, Check, Maker, at_once, key_of, made, same
 from stillframe.records.entry import STREAMS, Entry, Image, Position, Row
 from stillframe.records.extremes import Extreme
 from stillframe.records.manager import Manager, forget
 from stillframe.records.program import ViewClass
 from stillframe.records.store import ABSENT, RecordStore
+from stillframe.records.view import Served
 
 ROWS, GROUPS, SESSIONS = 192, 6, 3
 
