@@ -55,7 +55,12 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("--spread", type=_names(("uniform", "skewed")), default=("uniform",))
     made.add_argument("--peers", type=_names(tuple(PEERS)), default=tuple(PEERS))
-    made.add_argument("--views", type=_names(tuple(SHOWN)), default=("joined",))
+    made.add_argument(
+        "--views",
+        type=_names(tuple(SHOWN)),
+        default=(),
+        help="joined, revenue (an aggregate of it), or all; sweep takes each by itself, others the join",
+    )
     made.add_argument("--repeat", type=int, default=5, help="paper and sweep: rounds, in turn")
     made.add_argument("--turns", type=int, default=5, help="frames of peers that recompute")
     made.add_argument("--seed", type=int, default=1)

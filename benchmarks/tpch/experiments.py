@@ -11,6 +11,7 @@ from typing import Any
 from benchmarks.tpch import policies
 from benchmarks.tpch.changes import Workload
 from benchmarks.tpch.peers import PEERS
+from benchmarks.tpch.views import SHOWN
 from benchmarks.tpch.worker import OURS, POLICIES, STRATEGIES, measured
 
 RESULTS = Path(__file__).parents[1] / "results" / "tpch"
@@ -28,7 +29,7 @@ class Options:
     sizes: tuple[float, ...] = ()
     spreads: tuple[str, ...] = ("uniform",)
     peers: tuple[str, ...] = tuple(PEERS)
-    views: tuple[str, ...] = ("joined",)
+    views: tuple[str, ...] = ()
     repeat: int = 5
     turns: int = 5
     seed: int = 1
@@ -88,23 +89,28 @@ def _strategies(options: Options, kept: Kept, engine: str, scale: float, percent
 
 
 def sweep(options: Options) -> Path:
-    """Refresh time by the size of the changes: incremental, recomputation, and what `auto` chooses."""
-    kept = Kept(options, f"sweep-{'-'.join(options.views)}")
-    for engine in options.engines:
-        for percent in options.percents or (0.01, 0.1, 1, 2, 5, 10, 20, 50):
-            _policies(options, kept, engine, percent)
-    return kept.end()
+    """Refresh time by the size of the changes: incremental, recomputation, and what `auto` chooses. Of each
+    view by itself."""
+    for view in options.views or tuple(SHOWN):
+        kept = Kept(options, f"sweep-{view}")
+        for engine in options.engines:
+            for percent in options.percents or (0.01, 0.1, 1, 2, 5, 10, 20, 50):
+                _policies(options, kept, engine, view, percent)
+        kept.end()
+    return options.results
 
 
-def _policies(options: Options, kept: Kept, engine: str, percent: float) -> None:
+def _policies(options: Options, kept: Kept, engine: str, view: str, percent: float) -> None:
     rounds = options.repeat
     workload = Workload(options.scale, percent, policies.frames(rounds), seed=options.seed)
-    wanted = {"engine": engine, "views": options.views}
+    wanted = {"engine": engine, "views": (view,)}
 
     def measure() -> dict[str, Any]:
         found = measured(POLICIES, workload, setting=wanted, rounds=rounds)
         taken = {name: found["work"][name]["median"] for name in policies.POLICIES if "work" in found}
-        options.say(f"{engine}, scale {options.scale:g}, {percent:g} %: {taken or found.get('failed')}")
+        options.say(
+            f"{view}, {engine}, scale {options.scale:g}, {percent:g} %: {taken or found.get('failed')}"
+        )
         return found
 
     kept.add({"engine": engine, "of": asdict(workload), "wanted": wanted, "rounds": rounds}, measure)
@@ -112,7 +118,7 @@ def _policies(options: Options, kept: Kept, engine: str, percent: float) -> None
 
 def peers(options: Options) -> Path:
     """Side by side with what people would use instead."""
-    kept = Kept(options, f"peers-{'-'.join(options.views)}")
+    kept = Kept(options, f"peers-{'-'.join(_views(options))}")
     for spread in options.spreads:
         for percent in options.percents or (0.1, 1, 2, 10):
             workload = Workload(options.scale, percent, options.frames, spread, options.seed)
@@ -124,21 +130,27 @@ def peers(options: Options) -> Path:
 
 
 def growth(options: Options) -> Path:
-    """How cost grows: view sizes at a fixed change, and numbers of views over the same relations. The change
-    is as many rows as `percent` of the smallest size has."""
+    """How cost grows: view sizes at a fixed change, and numbers of views over the same relations. The first
+    size is a quarter of the scale, so that eight times as much fits the machine that has room for the
+    scale; the change is as many rows as `percent` of it has."""
+    first = options.scale / 4
     percent = (options.percents or (1,))[0]
     kept = Kept(options, "growth")
     for engine in options.engines:
         for size in options.sizes or (1, 2, 4, 8):
-            workload = Workload(options.scale * size, percent / size, options.frames, seed=options.seed)
+            workload = Workload(first * size, percent / size, options.frames, seed=options.seed)
             _ours(options, kept, workload, engine, {"size": size})
-        workload = Workload(options.scale, percent, options.frames, seed=options.seed)
+        workload = Workload(first, percent, options.frames, seed=options.seed)
         for views in (1, 2, 4, 8, 16):
             _ours(options, kept, workload, engine, {"count": views}, more=views - 1)
     return kept.end()
 
 
 EXPERIMENTS = {"paper": paper, "sweep": sweep, "peers": peers, "growth": growth}
+
+
+def _views(options: Options) -> tuple[str, ...]:
+    return options.views or ("joined",)
 
 
 def _ours(
@@ -149,7 +161,7 @@ def _ours(
     place: dict[str, Any] | None = None,
     **setting: Any,
 ) -> None:
-    wanted = {"engine": engine, "views": options.views, **setting}
+    wanted = {"engine": engine, "views": _views(options), **setting}
 
     def measure() -> dict[str, Any]:
         found = measured(OURS, workload, setting=wanted)
@@ -163,7 +175,7 @@ def _peer(options: Options, kept: Kept, workload: Workload, peer: str) -> None:
     turns = options.turns if peer in RECOMPUTING else options.frames
 
     def measure() -> dict[str, Any]:
-        found = measured(peer, workload, views=options.views, turns=turns)
+        found = measured(peer, workload, views=_views(options), turns=turns)
         _say(options, peer, workload, found)
         return found
 
