@@ -117,16 +117,13 @@ def many(path: Path, query: Query, guard: Guard, rows: int) -> Iterator[pa.Recor
         return None
     if not all(type(value) in _PARAMETERS for value in query.parameters):
         return None
-    handle, file = tempfile.mkstemp(prefix="stillframe-", suffix=".arrow")
-    os.close(handle)
-    try:
-        request = Request(str(path.absolute()), query.sql, query.parameters, query.readings, guard, file)
-        return _batches(file) if HELPER.ask(request) else None
-    finally:
-        Path(file).unlink()
+    with tempfile.TemporaryFile(prefix="stillframe-") as file:  # without a name: nothing is left of it
+        place = f"/proc/{os.getpid()}/fd/{file.fileno()}"
+        request = Request(str(path.absolute()), query.sql, query.parameters, query.readings, guard, place)
+        return _batches(place) if HELPER.ask(request) else None
 
 
-def _batches(file: str) -> Iterator[pa.RecordBatch]:
-    """The file may be unlinked meanwhile: what is mapped stays."""
-    reader = pa.ipc.open_file(pa.memory_map(file))
+def _batches(place: str) -> Iterator[pa.RecordBatch]:
+    """What is mapped stays when the file is closed."""
+    reader = pa.ipc.open_file(pa.memory_map(place))
     return iter([reader.get_batch(i) for i in range(reader.num_record_batches)])
