@@ -95,6 +95,13 @@ def maintain_on_the_callers_session(spark: Any, folder: Path) -> None:
         assert sorted(tuple(row.values()) for row in settled.to_pylist()) == expected
         assert rows(wh.view("facts")) == expected
         assert wh.verify("facts").ok
+
+        wh.engine.maintenance.client.release_session()  # as the server itself does after an hour
+        import_module("stillframe.engine.session").QUIET_SECONDS = 0.0
+        run(folder / "shop.db", "DELETE FROM orders WHERE id = 1", "DELETE FROM lines WHERE n < 51000")
+        modes = {name: outcome.mode for name, outcome in wh.maintain().outcomes.items()}
+        assert modes["facts"] == modes["lines"] == "incremental", modes
+        assert rows(wh.view("facts")) == expected[1:]
     assert dict(spark.conf.getAll) == before
     assert spark.table("facts").count() == 3, "the caller's temporary view of the same name"
     assert spark.range(5).count() == 5, "closing a warehouse leaves the caller's session and server alone"

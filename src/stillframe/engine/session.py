@@ -11,6 +11,7 @@ import logging
 import os
 import re
 import sys
+import time
 import warnings
 from collections.abc import Mapping
 from contextlib import suppress
@@ -36,6 +37,7 @@ MAINTENANCE = {
     # It takes away aliases that keep the columns of a UNION ALL apart, and Spark then refuses its own plan.
     "spark.sql.optimizer.excludedRules": "org.apache.spark.sql.catalyst.optimizer.RemoveRedundantAliases",
 }
+CALLER = {"spark.sql.session.timeZone": "UTC"}
 # What a session of our own gets; a caller's session is never configured.
 OWN_SESSION = {
     "spark.ui.enabled": "false",
@@ -56,6 +58,9 @@ OWN_SESSION = {
 # Tasks of a cluster hold passwords of sources and rows: what of them reaches a disk of Spark's is encrypted.
 CLUSTER = {"spark.io.encryption.enabled": "true"}
 WORKERS_PYTHON = "spark.pyspark.python"
+# A server of our own keeps its sessions as long as it lives; those of others forget them after minutes.
+SAIL_FORGETS = ("SAIL_SPARK__SESSION_TIMEOUT_SECS", str(10 * 365 * 24 * 3600))
+QUIET_SECONDS = 60.0
 
 ENGINE_LOST = "ENGINE_LOST"
 NO_ENGINE = "NO_ENGINE"
@@ -77,6 +82,8 @@ class Engine:
     maintenance: SparkSession
     _server: Any = field(default=None, repr=False)
     _own: bool = True
+    _settings: Mapping[str, str] = field(default_factory=lambda: MAINTENANCE, repr=False)
+    _asked: float = field(default_factory=time.monotonic, repr=False)
 
     @property
     def writer(self) -> ScalarWriter:
@@ -84,6 +91,17 @@ class Engine:
 
     def sql(self, text: str) -> DataFrame:
         return self.maintenance.sql(text)
+
+    def awake(self) -> Engine:
+        """With sessions that their server knows. It forgets one that has asked nothing for long, and a server
+        that was started again knows none; nothing in them outlasts a refresh, so they are made anew."""
+        quiet, self._asked = time.monotonic() - self._asked, time.monotonic()
+        if quiet >= QUIET_SECONDS and is_connect(self.maintenance):
+            if _forgotten(self.maintenance):
+                self.maintenance = _instead_of(self.maintenance, self._settings)
+            if self._own and _forgotten(self.caller):
+                self.caller = _instead_of(self.caller, CALLER)
+        return self
 
     def close(self) -> None:
         """Sessions before their server: a client left open would wait for it when the process ends."""
@@ -170,6 +188,7 @@ def _sail(conf: Mapping[str, str]) -> Engine:
             "engine: sail needs the package pysail", hint="pip install 'stillframe[sail]'"
         ) from error
     os.environ.setdefault("RUST_LOG", "error")
+    os.environ.setdefault(*SAIL_FORGETS)
     server = SparkConnectServer()
     server.start(background=True)
     _, port = server.listening_address
@@ -186,15 +205,16 @@ def _connect(remote: str, conf: Mapping[str, str]) -> Engine:
         caller = SparkSession.builder.remote(remote).create()
         _reach(caller)
         maintenance = SparkSession.builder.remote(remote).create()
-        _configure(maintenance, {**MAINTENANCE, **_runtime_conf(conf)})
-        _configure(caller, {"spark.sql.session.timeZone": "UTC"})
+        settings = {**MAINTENANCE, **_runtime_conf(conf)}
+        _configure(maintenance, settings)
+        _configure(caller, CALLER)
     except PySparkException as error:
         raise EngineError(
             f"no Spark Connect server answers at {remote.partition(';')[0]}",  # a token may follow
             detail=_told(error),
             code=NO_ENGINE,
         ) from error
-    return Engine(_kind(maintenance), caller, maintenance)
+    return Engine(_kind(maintenance), caller, maintenance, _settings=settings)
 
 
 def _told(error: Exception) -> str:
@@ -213,6 +233,29 @@ def _beside(spark: Any) -> Any:
     channel = copy(spark.client._builder)
     channel._params = {k: v for k, v in channel._params.items() if k != channel.PARAM_SESSION_ID}
     return type(spark)(connection=channel)
+
+
+def _forgotten(session: Any) -> bool:
+    """Whether a server that answers does not know the session."""
+    from pyspark.errors import PySparkException
+
+    client = session.client
+    policies = client.get_retry_policies()
+    client.set_retry_policies([])
+    try:
+        session.conf.get("spark.sql.session.timeZone")
+    except PySparkException as error:
+        return "UNAVAILABLE" not in str(error)
+    finally:
+        client.set_retry_policies(policies)
+    return False
+
+
+def _instead_of(session: Any, settings: Mapping[str, str]) -> Any:
+    made = _beside(session)
+    _configure(made, settings)
+    session.client.close()
+    return made
 
 
 def _reach(session: Any) -> None:

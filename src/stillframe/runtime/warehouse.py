@@ -133,7 +133,7 @@ class Warehouse:
         with self._engine_lock:
             if self._engine is None:
                 self._engine = adopt(self._spark) if self._spark else open_engine(self.project.spark)
-            return self._engine
+            return self._engine.awake()
 
     # -- the lake
 
