@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import os
 import resource
 import shutil
@@ -85,7 +86,7 @@ def measure(workload: Workload, gibibytes: int) -> dict[str, Any]:
             forward(warehouse)
         print(f"load: {seconds['load'][0]:.1f} s, {roles.peaks}", flush=True)
         for number in range(1, workload.frames + 1):
-            sources.write(root, workload.frame(number))
+            _written(root, workload.frame(number))
             with _timed(seconds, "refresh and settling"):
                 forward(warehouse)
                 warehouse.settle_due()
@@ -107,6 +108,15 @@ def measure(workload: Workload, gibibytes: int) -> dict[str, Any]:
         "peak_memory_mib": {role: taken >> 20 for role, taken in peaks.items()},
         "exact": exact,
     }
+
+
+def _written(root: Path, frame: dict[str, Path]) -> None:
+    """By a process of its own: those who write to a database are not its readers."""
+    writer = multiprocessing.get_context("spawn").Process(target=sources.write, args=(root, frame))
+    writer.start()
+    writer.join()
+    if writer.exitcode:
+        raise RuntimeError(f"the writer ended with {writer.exitcode}")
 
 
 def _bound(size: int) -> None:

@@ -104,6 +104,7 @@ def test_rows_that_nobody_asks_for_are_not_read(kept: Callable[..., Kept], read:
     assert read["orders"] == 4, "what is NULL is not more than a hundred"
 
 
+@pytest.mark.slow_on_spark
 def test_what_another_view_asks_for_is_read(kept: Callable[..., Kept], read: Counter[str]) -> None:
     shop = kept(open_orders=OPEN, late=LATE)
     read.clear()
@@ -124,6 +125,7 @@ def test_a_copy_has_every_row(kept: Callable[..., Kept], read: Counter[str]) -> 
     assert read["orders"] == 100
 
 
+@pytest.mark.slow_on_spark
 def test_random_changes_of_what_is_asked_for(kept: Callable[..., Kept]) -> None:
     seed = random.randrange(10**6)
     print(f"seed {seed}")

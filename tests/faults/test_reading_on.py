@@ -45,6 +45,7 @@ def test_a_reader_outlives_refreshes_settling_and_vacuum(project: FaultsProject)
     project.check_newest()
 
 
+@pytest.mark.slow_on_spark
 def test_without_retention_older_frames_go_and_the_newest_stays(project: FaultsProject) -> None:
     wh = project.open()
     wh.refresh()

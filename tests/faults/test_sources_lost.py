@@ -11,7 +11,7 @@ import pytest
 
 from stillframe.runtime import Warehouse
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.engine, pytest.mark.slow_on_spark]
 
 VIEWS = """
 CREATE MATERIALIZED VIEW both AS SELECT a.id, a.x, b.y FROM one.a a JOIN two.b b ON b.id = a.id;
@@ -84,7 +84,6 @@ def log_rows(root: Path, source: str = "one") -> int:
     return int(count)
 
 
-@pytest.mark.slow_on_spark
 def test_two_warehouses_at_different_speeds_and_one_left_for_dead(world, make_shop):
     quick, slow = world.open(), second_warehouse(world, make_shop, "slow")
     quick.refresh()

@@ -100,6 +100,7 @@ def test_sources_are_asked_for_changes_only(copied: Shop, monkeypatch: pytest.Mo
         assert set(warehouse.status()["views"]) == set(VIEWS), "copies are shown to nobody"
 
 
+@pytest.mark.slow_on_spark
 def test_views_that_are_computed_anew_from_copies_with_changes(
     copied: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:

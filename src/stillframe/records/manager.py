@@ -23,8 +23,8 @@ from stillframe.records.requests import Ask, Held, Put, Read, State, Tagged
 from stillframe.records.store import ABSENT, Key, Record, RecordStore, Write
 from stillframe.records.view import Served
 
-AT_ONCE = 10_000  # entries whose records are brought forward together
-LARGEST = 5  # times as many, if they are all of one record
+AT_ONCE = 50_000  # entries whose records are brought forward together
+LARGEST = 2  # times as many, if they are all of one record
 PER_CALL = 500  # records of one call to the store
 
 Answers = Callable[[Sequence[Any]], Sequence[Any]]  # the base's, to questions of the view's class
