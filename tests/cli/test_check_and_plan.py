@@ -167,6 +167,12 @@ def test_check_names_a_source_it_cannot_use_as_the_reason_of_its_views(shop, cap
     assert not document["views"]["large_orders"]["ok"]
     assert (document["sources"]["shop"]["ok"], document["sources"]["crm"]["code"]) == (True, how)
     assert f"error[{how}]" in written.err
+    assert main(["check", "--project", str(shop.root)]) == 1
+    told = [line.split() for line in capsys.readouterr().out.splitlines() if line.startswith("source ")]
+    assert told == [
+        ["source", "shop", "captured", "by", "triggers"],
+        ["source", "crm", "away,", "to", "be", "captured", "by", "triggers"],
+    ]
     assert set(json.loads((shop.root / "stillframe.schemas.json").read_text())) == {"shop"}
     done = shop.command("refresh", "--json")
     assert done.status == 1 and done.document["views"]["ids"]["mode"] in ("full", "unchanged")

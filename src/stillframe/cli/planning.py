@@ -81,7 +81,8 @@ def _capture(
     if not found:
         return {}
     capture = found["capture"]
-    output.text(Text.assemble(("source   ", "cyan"), f"{name}  captured by {capture}"))
+    how = f"away, to be captured by {capture}" if name in away else f"captured by {capture}"
+    output.text(Text.assemble(("source   ", "cyan"), f"{name}  {how}"))
     for method in found["methods"]:
         if method["capture"] == capture:
             if method["missing"]:
