@@ -23,7 +23,7 @@ from stillframe.engine import Engine
 pytestmark = pytest.mark.engine
 
 # Of the cases of each campaign a quarter or more run on Apache Spark.
-SHORT = {"sail": 20, "spark": 5}
+SHORT = {"sail": 30, "spark": 5}
 LONG = {"sail": 300, "spark": 100}
 SHORT_SEED = 2_000
 SHRINK_SECONDS = 120.0

@@ -23,7 +23,7 @@ from stillframe.engine import Engine
 pytestmark = pytest.mark.engine
 
 # Warehouses, and what each holds. In the long campaign a quarter of the queries run on Apache Spark.
-SHORT = {"sail": (3, Amount(15, 5, most=5)), "spark": (1, Amount(10, 3, most=3))}
+SHORT = {"sail": (3, Amount(15, 5, most=5)), "spark": (1, Amount(6, 2, most=3))}
 LONG = {"sail": (19, Amount(20, 10)), "spark": (7, Amount(20, 10))}
 SHORT_SEED = {"sail": 5_307, "spark": 6_000}  # with these everything is met
 SHRINK_SECONDS = 120.0
