@@ -46,7 +46,8 @@ def settings(made: Any) -> dict[str, str]:
 
 def test_a_server_of_ours_keeps_sessions_as_long_as_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its own default is minutes; ours is years."""
-    monkeypatch.delenv(session.SAIL_FORGETS[0], raising=False)
+    monkeypatch.setenv(session.SAIL_FORGETS[0], "unset")  # so that what is set below is taken back
+    monkeypatch.delenv(session.SAIL_FORGETS[0])
     monkeypatch.setattr(session, "SAIL_FORGETS", (session.SAIL_FORGETS[0], str(FORGETS_AFTER)))
     opened = open_engine({"engine": "sail"})
     deadline = time.monotonic() + 60
@@ -66,14 +67,8 @@ def test_a_forgotten_session_is_made_anew(own: Engine, monkeypatch: pytest.Monke
         own.awake().sql("SELECT 1").collect()  # asked a moment ago: nothing is looked at
     monkeypatch.setattr(session, "QUIET_SECONDS", 0.0)
     assert own.awake().sql("SELECT 1").collect() == [(1,)]
-    assert (
-        settings(own.maintenance)
-        == before
-        == {
-            "spark.sql.ansi.enabled": "true",
-            "spark.sql.shuffle.partitions": "3",
-        }
-    )
+    assert before == {"spark.sql.ansi.enabled": "true", "spark.sql.shuffle.partitions": "3"}
+    assert settings(own.maintenance) == before
     assert own.caller.sql("SELECT 2").collect() == [(2,)]
     known = own.maintenance
     assert own.awake().maintenance is known

@@ -13,8 +13,8 @@ import re
 import sys
 import time
 import warnings
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -235,19 +235,27 @@ def _beside(spark: Any) -> Any:
     return type(spark)(connection=channel)
 
 
-def _forgotten(session: Any) -> bool:
-    """Whether a server that answers does not know the session."""
-    from pyspark.errors import PySparkException
-
+@contextmanager
+def _asked_once(session: Any) -> Iterator[None]:
+    """What is not there now is told now, not after minutes of retries."""
     client = session.client
     policies = client.get_retry_policies()
     client.set_retry_policies([])
     try:
-        session.conf.get("spark.sql.session.timeZone")
-    except PySparkException as error:
-        return "UNAVAILABLE" not in str(error)
+        yield
     finally:
         client.set_retry_policies(policies)
+
+
+def _forgotten(session: Any) -> bool:
+    """Whether a server that answers does not know the session."""
+    from pyspark.errors import PySparkException
+
+    try:
+        with _asked_once(session):
+            session.conf.get("spark.sql.session.timeZone")
+    except PySparkException as error:
+        return "UNAVAILABLE" not in str(error)
     return False
 
 
@@ -259,16 +267,12 @@ def _instead_of(session: Any, settings: Mapping[str, str]) -> Any:
 
 
 def _reach(session: Any) -> None:
-    """One question, asked once: what is not there now is told now, not after minutes of retries."""
-    client = session.client
-    policies = client.get_retry_policies()
-    client.set_retry_policies([])
     try:
-        _ = session.version
+        with _asked_once(session):
+            _ = session.version
     except BaseException:
-        client.close()
+        session.client.close()
         raise
-    client.set_retry_policies(policies)
 
 
 def _release(session: Any) -> None:
