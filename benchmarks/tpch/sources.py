@@ -69,13 +69,14 @@ def _stored(rows: pa.Table, names: Sequence[str]) -> Rows:
 
 
 def write(folder: Path, frame: dict[str, Path]) -> None:
-    """One transaction at each database that changes: deletes, updates and inserts by key."""
+    """One transaction at each database that changes: deletes, updates and inserts by key. With
+    `synchronous = NORMAL` writers flush what they wrote: with OFF, who trims the log would do it for them."""
     for source, held in HOMES.items():
         changed = [table for table in held if table in frame]
         if not changed:
             continue
         con = sqlite3.connect(folder / f"{source}.db", timeout=60, isolation_level=None)
-        for setting in ("synchronous = OFF", f"cache_size = -{_CACHE}", f"mmap_size = {_CACHE * 4096}"):
+        for setting in ("synchronous = NORMAL", f"cache_size = -{_CACHE}", f"mmap_size = {_CACHE * 4096}"):
             con.execute(f"PRAGMA {setting}")
         con.execute("BEGIN IMMEDIATE")
         for table in changed:
