@@ -20,16 +20,15 @@ import time
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from zlib import crc32
 
+from records.histories import Base, Looker, Order, judged
 from records.serving_views import TABLES, views
 from stillframe.records.aggregates import Aggregates
-from stillframe.records.entry import STREAMS, Position, Touch
-from stillframe.records.keeping import state_of
+from stillframe.records.entry import Position, Touch
 from stillframe.records.program import Reading
 from stillframe.records.store import Key
 from stillframe.runtime import Warehouse, load_project
-from stillframe.runtime.serving import Place, served_view
+from stillframe.runtime.serving import Place
 
 HOT = "EU"
 MANAGERS = 8
@@ -56,7 +55,7 @@ def project(folder: Path, url: str, names: tuple[str, ...], rows: int) -> None:
 
 def row(number: int) -> tuple[int, str, int, int]:
     region = HOT if random.random() < 0.5 else f"r{random.randrange(200)}"
-    return number, region, random.randrange(50), random.randrange(1000)
+    return number, region, random.randrange(50), random.randrange(1_000_000)
 
 
 def change(folder: Path, first: int, changes: int) -> None:
@@ -72,11 +71,25 @@ def change(folder: Path, first: int, changes: int) -> None:
         con.commit()
 
 
-def orders(folder: Path) -> dict[int, tuple[str, int]]:
+def base(folder: Path) -> Base:
     with closing(sqlite3.connect(folder / "shop.db")) as con:
-        return {
-            i: (region, amount) for i, region, amount in con.execute("SELECT id, region, amount FROM orders")
-        }
+        orders = con.execute("SELECT id, region, customer, amount FROM orders").fetchall()
+        return Base(
+            {number: Order(*rest) for number, *rest in orders},
+            dict(con.execute("SELECT id, name FROM customers").fetchall()),
+        )
+
+
+def lookers(wh: Warehouse, folder: Path, names: tuple[str, ...], changes: int) -> list[Looker]:
+    """Of the groups the hot one and some others; of the join orders that change, and that come and go."""
+    groups = [(HOT,), *((f"r{number}",) for number in range(20))]
+    watched = {
+        "summed": groups,
+        "least": groups,
+        "named": [(number,) for number in range(0, changes, max(changes // 100, 1))],
+    }
+    place = Place("killed", folder)
+    return [Looker(wh, place, name, keys) for name, keys in watched.items() if name in names]
 
 
 def managers() -> list[int]:
@@ -123,59 +136,6 @@ class Killer(threading.Thread):
                     self.left -= 1
 
 
-class Looker(threading.Thread):
-    """Reads the hot group's record over and over, as its managers see it."""
-
-    def __init__(self, wh: Warehouse, place: Place) -> None:
-        super().__init__(daemon=True)
-        self.view, self.place, self.stopped = (
-            served_view(wh.definitions(), "summed"),
-            place,
-            threading.Event(),
-        )
-        self.seen: list[tuple[int, dict[int, int], tuple[object, ...]]] = []
-
-    def run(self) -> None:
-        with self.place.open(self.view) as store:
-            while not self.stopped.wait(0.01):
-                (record,) = store.read([Key((HOT,))])
-                state = state_of(record.kept)
-                seen = (state.signature.session, dict(state.signature.marks), state.data)
-                if not self.seen or self.seen[-1] != seen:
-                    self.seen.append(seen)
-
-
-def invalid(
-    seen: list[tuple[int, dict[int, int], tuple[object, ...]]],
-    session: int,
-    before: dict[int, tuple[str, int]],
-    after: dict[int, tuple[str, int]],
-) -> int:
-    """How many of the states of the hot group, in one session, are not the group at the state of the base
-    that its signature names, or come after a later one."""
-    changed = sorted(i for i in before.keys() | after.keys() if before.get(i) != after.get(i))
-    numbers: dict[int, tuple[int, int]] = {}
-    counts: dict[int, int] = {}
-    for i in changed:
-        stream = crc32(str(i).encode()) % STREAMS
-        numbers[i] = (stream, counts.get(stream, 0))
-        counts[stream] = counts.get(stream, 0) + 1
-    wrong, last = 0, dict[int, int]()
-    for number, marks, data in seen:
-        if number != session:
-            continue
-        rows = dict(before)
-        for i, (stream, place) in numbers.items():
-            if place <= marks.get(stream, -1):
-                rows.pop(i, None)
-                rows.update({i: after[i]} if i in after else {})
-        hot = [amount for region, amount in rows.values() if region == HOT]
-        in_order = all(marks.get(stream, -1) >= mark for stream, mark in last.items())
-        wrong += data[0] != len(hot) or data[1][0][0] != sum(hot) or not in_order  # type: ignore[index]
-        last = marks
-    return wrong
-
-
 def main() -> None:
     folder, url, changes, kills, names = (
         Path(sys.argv[1]),
@@ -187,29 +147,34 @@ def main() -> None:
     random.seed(int(os.environ.get("STILLFRAME_SEED", "1")))
     project(folder, url, names, changes // 2)
     wh = Warehouse(project=load_project(folder))
-    place = Place("killed", folder)
-    if os.environ.get("UNSIGNED"):
+    signed = not os.environ.get("UNSIGNED")
+    if not signed:
         unsigned(wh)
     wh.refresh()
-    looker = Looker(wh, place) if "summed" in names and not os.environ.get("UNSIGNED") else None
-    if looker is not None:
+    watching = lookers(wh, folder, names, changes) if signed else []
+    for looker in watching:
         looker.start()
     killer = Killer(kills)
     killer.start()
-    wrong = states = entries = 0
+    invalid, states, entries = dict[str, int](), dict[str, int](), 0
     for turn in range(2):
-        before = orders(folder)
+        session = 2 + turn
+        for looker in watching:
+            looker.session = session
+        before = base(folder)
         change(folder, turn * changes // 4, changes // 2)
         result = wh.bring_forward()
         failed = {name: str(o.error) for name, o in result.outcomes.items() if o.error is not None}
         assert not failed, failed
         entries += sum(outcome.rows_in for outcome in result.outcomes.values())
-        if looker is not None:
-            time.sleep(0.1)
-            wrong += invalid(looker.seen, 2 + turn, before, orders(folder))
-            states = len(looker.seen)
+        time.sleep(0.3 if watching else 0)
+        after = base(folder)
+        for looker in watching:
+            name, seen = looker.view.name, looker.sights(session)
+            invalid[name] = invalid.get(name, 0) + judged(name, seen, before, after, session)
+            states[name] = states.get(name, 0) + sum(map(len, seen.values()))
     killer.stopped.set()
-    if looker is not None:
+    for looker in watching:
         looker.stopped.set()
     found = wh.verify_all()
     conflicts = {
@@ -225,7 +190,7 @@ def main() -> None:
                 "killed": killer.killed,
                 "conflicts": conflicts,
                 "states": states,
-                "invalid": wrong,
+                "invalid": invalid,
                 "right": {name: one.ok for name, one in found.items()},
                 "wrong_rows": {name: one.missing for name, one in found.items() if one.missing},
             }

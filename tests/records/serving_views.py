@@ -16,6 +16,7 @@ REGIONS = ("'US'", "'ÄÖ:%'", "NULL", "''")
 CLASSES = {
     "selection": ("strong", "SELECT id, region, customer, amount FROM shop.orders WHERE amount < 60"),
     "projected": ("strong", "SELECT id, region FROM shop.orders"),
+    "moved": ("strong", "SELECT id, region, amount FROM shop.orders"),
     "dropped": ("strong", "SELECT DISTINCT region, customer FROM shop.orders"),
     "summed": (
         "strong",
@@ -36,17 +37,28 @@ CLASSES = {
     "shared": ("strong", "SELECT id, region FROM shop.orders INTERSECT SELECT id, region FROM shop.returns"),
     "kept": ("weak", "SELECT id, region FROM shop.orders EXCEPT SELECT id, region FROM shop.returns"),
 }
-
-
-IDEMPOTENT = ("selection", "projected", "least", "most", "both", "named", "kept")
+# The same classes in their other variants: with base access where the ones above keep data, and the reverse.
+VARIANTS = {
+    "lowest": ("strong", "SELECT region, MIN(amount) AS least FROM shop.orders GROUP BY region"),
+    "highest": ("weak", "SELECT region, MAX(amount) AS most FROM shop.orders GROUP BY region"),
+    "either": ("weak", CLASSES["together"][1]),
+    "common": ("weak", CLASSES["shared"][1]),
+    "other": ("strong", CLASSES["kept"][1]),
+}
+KEYS = {"moved": "region, id"}  # what records are found by, where that is more than the view's key
+IDEMPOTENT = ("selection", "projected", "moved", "least", "most", "both", "named", "kept")
 
 
 def views(url: str, names: tuple[str, ...] = tuple(CLASSES), test_and_set: str = "") -> str:
+    return "\n".join(_view(name, url, test_and_set) for name in names)
+
+
+def _view(name: str, url: str, test_and_set: str) -> str:
+    level, query = (CLASSES | VARIANTS)[name]
     more = f", test_and_set = '{test_and_set}'" if test_and_set else ""
-    return "\n".join(
-        f"CREATE MATERIALIZED VIEW {name} WITH (serve = '{url}', consistency = '{CLASSES[name][0]}'{more}) AS"
-        f" {CLASSES[name][1]};"
-        for name in names
+    more += f", key = '{KEYS[name]}'" if name in KEYS else ""
+    return (
+        f"CREATE MATERIALIZED VIEW {name} WITH (serve = '{url}', consistency = '{level}'{more}) AS {query};"
     )
 
 
