@@ -53,7 +53,8 @@ test-on-spark: $(CLASSES)
 	SPARK_SUBMIT_OPTS='$(QUICK_START)' $(BIN)/pytest -m 'engine and not long and not slow_on_spark' --engine=spark --durations=40 --durations-min=3 2>&1 | sed -u 's/^/spark  /'
 
 # On a master and two workers whose Python, in .venv-workers, does not have this package.
-CLUSTER := tests/cluster tests/faults/test_executor_killed.py tests/spark/test_copies.py tests/spark/test_stage_net.py \
+CLUSTER := tests/cluster tests/faults/test_executor_killed.py tests/records/test_executors_killed.py \
+	tests/spark/test_copies.py tests/spark/test_stage_net.py \
 	tests/spark/test_engine_aggregates.py tests/spark/test_small_changes.py tests/spark/test_lake_content.py \
 	tests/live/test_large_transactions.py
 

@@ -11,16 +11,18 @@ import subprocess
 import sys
 import time
 import venv
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pyspark import SparkContext
+
 from servers import free_port
 
 ENVIRONMENT = Path(__file__).parents[1] / ".venv-workers"
-PACKAGES = ("pyspark", "pyarrow", "psycopg", "PyMySQL")  # as docs/cluster.md has them
+PACKAGES = ("pyspark", "pyarrow", "psycopg", "PyMySQL", "redis")  # as docs/cluster.md has them
 START_SECONDS = 600.0
 EXECUTOR = "CoarseGrainedExecutorBackend"
 
@@ -107,6 +109,23 @@ class Cluster:
     def wait_for_executors(self, count: int) -> list[int]:
         wait_until(lambda: len(self.executors()) >= count, f"{count} executors")
         return self.executors()
+
+
+class Stages:
+    """What a driver knows of the stages of its jobs."""
+
+    def __init__(self, context: SparkContext) -> None:
+        self._tracker = context.statusTracker()
+
+    def at_work(self) -> tuple[int, ...]:
+        """Those that have a task running."""
+        stages = map(self._tracker.getStageInfo, self._tracker.getActiveStageIds())
+        return tuple(stage.stageId for stage in stages if stage and stage.numActiveTasks)
+
+    def lost(self, stages: Iterable[int]) -> bool:
+        """Whether one of them lost a task, or was begun again as a whole."""
+        found = map(self._tracker.getStageInfo, stages)
+        return any(stage and (stage.numFailedTasks or stage.currentAttemptId) for stage in found)
 
 
 @contextmanager

@@ -30,7 +30,7 @@ PHASES = (
     ("compute and write", "stillframe.runtime.computing", "Computing.write"),
     ("recompute", WORK, "write_query"),
     ("collect files", "stillframe.lake.delta", "Lake.collect"),
-    ("count the rows that came", WORK, "Work._advanced"),
+    ("count the rows that came", "stillframe.runtime.standing", "Standing.advanced"),
     ("publish the frame", "stillframe.lake.delta", "Lake.publish"),
     ("settle: plain table", "stillframe.lake.delta", "Lake.settle"),
     ("settle: rewrite", "stillframe.runtime.warehouse", "settle"),

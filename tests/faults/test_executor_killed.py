@@ -19,7 +19,7 @@ import pyspark.cloudpickle as cloudpickle
 import pytest
 from faults_project import FaultsProject
 
-from standalone import Cluster, wait_until
+from standalone import Cluster, Stages, wait_until
 from stillframe.engine import Engine
 from stillframe.runtime import Warehouse, load_project
 from stillframe.runtime.outcome import Step
@@ -123,18 +123,14 @@ def test_killed_while_it_computes(
     standalone_cluster: Cluster, project: FaultsProject, engine: Engine
 ) -> None:
     """After each of a session's steps, as soon as the next tasks run."""
-    tracker = engine.caller.sparkContext.statusTracker()
+    tasks = Stages(engine.caller.sparkContext)
     killed, watching = dict[str, tuple[int, ...]](), list[threading.Thread]()
     wanted = [Step.STAGED, Step.WRITTEN, Step.COMPUTED]
     refreshing = threading.Event()
 
-    def at_work() -> tuple[int, ...]:
-        stages = map(tracker.getStageInfo, tracker.getActiveStageIds())
-        return tuple(stage.stageId for stage in stages if stage and stage.numActiveTasks)
-
     def kill_at_work(step: Step) -> None:
-        wait_until(lambda: bool(not refreshing.is_set() or at_work()), "a task", SECONDS)
-        stages = at_work()
+        wait_until(lambda: bool(not refreshing.is_set() or tasks.at_work()), "a task", SECONDS)
+        stages = tasks.at_work()
         if refreshing.is_set():
             os.kill(standalone_cluster.executors()[0], signal.SIGKILL)
             killed[str(step)] = stages
@@ -147,12 +143,7 @@ def test_killed_while_it_computes(
 
     def run_again() -> list[str]:
         """The steps after which a task was lost, or a whole stage begun again."""
-        found = {step: [tracker.getStageInfo(n) for n in stages] for step, stages in killed.items()}
-        return [
-            s
-            for s, stages in found.items()
-            if any(i and (i.numFailedTasks or i.currentAttemptId) for i in stages)
-        ]
+        return [step for step, stages in killed.items() if tasks.lost(stages)]
 
     project.open().refresh()
     wh = Warehouse(project=load_project(project.root), engine=engine, observe=observe)

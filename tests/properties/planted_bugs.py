@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
@@ -28,6 +29,7 @@ from stillframe.lake.reader import content
 from stillframe.runtime.binding import Binder
 from stillframe.runtime.reads import Reads
 from stillframe.runtime.session import Session
+from stillframe.runtime.standing import Standing
 from stillframe.runtime.work import Work
 from stillframe.sources.base import Keys, Position
 from stillframe.sources.sqlite.log import newest
@@ -154,7 +156,7 @@ def _vector_left_behind(advanced: Any) -> Any:
 
 
 def _vector_too_far(vector_of: Any) -> Any:
-    def mutant(self: Work, view: Any) -> Mapping[str, Any]:
+    def mutant(self: Standing, view: Any) -> Mapping[str, Any]:
         return {
             source: _present(self.means.sources[source]).to_json()  # type: ignore[arg-type]
             for source in vector_of(self, view)
@@ -189,7 +191,7 @@ def _condition_lost(join_change: Any) -> Any:
 
 def _held_reader_forgotten(upstream: Any) -> Any:
     def mutant(self: Work, view: Any, former: Any) -> Any:
-        before = [self._former(name) for name in view.upstream]
+        before = [self.standing.former(name) for name in view.upstream]
         frames = {state.session.get("frame") for state in before if state}
         seen = frames.pop() if frames else None
         return upstream(self, view, replace(former, session={**former.session, "frame": seen}))
@@ -198,7 +200,7 @@ def _held_reader_forgotten(upstream: Any) -> Any:
 
 
 def _trimmed_too_far(acknowledge: Any) -> Any:
-    def mutant(self: Session, frame: Any, fixed: Mapping[str, Position]) -> None:
+    def mutant(self: Session, frame: Any, fixed: Mapping[str, Position], kept: Any = ()) -> None:
         for name, position in fixed.items():
             self.sources[name].acknowledge(self.consumer, position)
 
@@ -218,6 +220,7 @@ def _copies_forgotten(content_sql: Any) -> Any:
     )
 
 
+_staging = sys.modules["stillframe.engine.stage"]  # by its name one finds the function of the same name
 _computing, _plans = stillframe.runtime.computing, stillframe.change.propagation.plans
 
 BUGS = (
@@ -235,7 +238,7 @@ BUGS = (
     Bug("the log is read beyond the vector", replaced(SqliteSource, "changes", _read_to_the_end)),
     Bug("changes after the vector stay in a state", replaced(SqliteSource, "state", _suffix_kept)),
     Bug("consolidation ignores counts", replaced(_computing, "consolidated_sql", _counts_ignored)),
-    Bug("duplicate changes count once", replaced(stillframe.engine.stage, "netted", _counts_clamped)),
+    Bug("duplicate changes count once", replaced(_staging, "netted", _counts_clamped)),
     Bug("duplicates are read once", replaced(stillframe.lake.reader, "content_sql", _copies_forgotten)),
     Bug("a restriction to keys loses a key", replaced(stillframe.runtime.binding, "keys_as", _a_key_lost)),
     Bug(
@@ -243,8 +246,8 @@ BUGS = (
         replaced(stillframe.runtime.binding, "links", _null_safe_link),
     ),
     Bug("a restricted read serves other keys", replaced(Reads, "state", _restrictions_mixed_up)),
-    Bug("the vector is not advanced", replaced(Work, "_advanced", _vector_left_behind)),
-    Bug("the vector is advanced too far", replaced(Work, "_vector_of", _vector_too_far)),
+    Bug("the vector is not advanced", replaced(Standing, "advanced", _vector_left_behind)),
+    Bug("the vector is advanced too far", replaced(Standing, "vector_of", _vector_too_far)),
     Bug(
         "every projection is thought to be keyed",
         replaced(stillframe.algebra.plan, "keys_of_projection", _first_column_is_key),

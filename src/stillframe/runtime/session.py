@@ -74,13 +74,13 @@ class Session(Means):
         WARM.keep(self.lake.path, {self.lake.path / file.path for some in files for file in some})
         WARM.lasting = True  # a process that comes to a second session is likely to come to a third
         self.metrics.observe("stillframe_refresh_seconds", time.perf_counter() - started)
-        outcomes = work.shown_outcomes()
+        outcomes = work.standing.shown_outcomes()
         for name, outcome in outcomes.items():
             self.metrics.count("stillframe_compensations_total", outcome.compensated, view=name)
             self.metrics.count(
                 "stillframe_refresh_total", 1, view=name, mode=outcome.mode, reason=outcome.reason
             )
-        parts = {name: outcome for name, outcome in work.outcomes.items() if name not in outcomes}
+        parts = {name: outcome for name, outcome in work.standing.outcomes.items() if name not in outcomes}
         return Result(frame, work.vector, outcomes, work.conducting.history, parts)
 
     def _show_each_transaction(

@@ -58,13 +58,13 @@ class Weighing:
         if decision is None or outcome.mode not in (FULL, INCREMENTAL):
             return outcome
         cost = {**decision.to_json(), "measured": round(took, 4)}
-        state = self._work.states[view.name]
-        self._work.states[view.name] = replace(state, session={**state.session, "cost": cost})
+        state = self._work.standing.states[view.name]
+        self._work.standing.states[view.name] = replace(state, session={**state.session, "cost": cost})
         return replace(outcome, cost=cost)
 
     def learned(self, states: dict[str, ViewState]) -> Statistics:
         """The session has published these states."""
-        changes = self._work.changes
+        changes = self._work.standing.changes
         found = self.learning.done(
             tuple(self._work.views.values()),
             states.get,
@@ -79,23 +79,23 @@ class Weighing:
         """The views that can go forward, as can all they read."""
         work, able = self._work, dict[str, View]()
         for view in work.views.values():
-            former = work.former(view.name)
-            if view.name in work.outcomes or former is None or view.conducted or view.served:
+            former = work.standing.former(view.name)
+            if view.name in work.standing.outcomes or former is None or view.conducted or view.served:
                 continue
-            ahead = [name for name in view.upstream if name not in work.outcomes]
+            ahead = [name for name in view.upstream if name not in work.standing.outcomes]
             if work.must_be_full(view, former) is None and all(name in able for name in ahead):
                 able[view.name] = view
         return list(able)
 
     def _rows(self, name: str) -> float | None:
-        state = self._work.states.get(name) or self._work.former(name)
+        state = self._work.standing.states.get(name) or self._work.standing.former(name)
         return None if state is None else float(max(0, state.rows))
 
     def _sizes(self, view: View) -> Sizes:
         """Of what a view reads: relations, and views that are done. No log is read for a view that has to be
         computed anew."""
         work = self._work
-        former = work.former(view.name)
+        former = work.standing.former(view.name)
         goes_on = former is not None and work.must_be_full(view, former) is None
         after = positions_of(former) if former is not None and goes_on else {}
         known = self.learning.statistics
@@ -107,8 +107,10 @@ class Weighing:
                 change = work.reads.change(name, after[source]).rows if reached else 0
                 return relation_size(known.of(name), change)
             rows = self._rows(name) or 0.0
-            changed = float(work.changes[name].rows) if name in work.changes else 0.0
-            if work.former(name) is None or (name in work.outcomes and work.outcomes[name].mode == FULL):
+            changed = float(work.standing.changes[name].rows) if name in work.standing.changes else 0.0
+            if work.standing.former(name) is None or (
+                name in work.standing.outcomes and work.standing.outcomes[name].mode == FULL
+            ):
                 changed = rows
             return Sized(rows, changed, distinct=known.of(name).distinct)
 

@@ -8,16 +8,11 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from datetime import UTC, datetime
 from functools import cache
 from itertools import count
 from pathlib import Path
-from typing import Any
-
-import pyarrow.compute as pc
 
 from stillframe.algebra import Moment, Plan, Times, scans
-from stillframe.algebra.arrow import COUNT
 from stillframe.algebra.plan import walk
 from stillframe.change import Core, Keywise, Refers, at, columns_read, merged
 from stillframe.engine import (
@@ -28,14 +23,13 @@ from stillframe.engine import (
     Staged,
     Tables,
     canonical_sql,
-    column_batches,
     consolidated_sql,
     named_sql,
     repeated_sql,
     write_query,
 )
-from stillframe.errors import GAPS, Busy, CaptureGap, SourceError, StillframeError, ValueMismatch
-from stillframe.lake.frame import CURRENT, HELD, RECORDS, STOPPED, ChangeFile, DataFile, Frame, ViewState
+from stillframe.errors import GAPS, CaptureGap, SourceError, StillframeError, ValueMismatch
+from stillframe.lake.frame import CURRENT, HELD, RECORDS, STOPPED, DataFile, Frame, ViewState
 from stillframe.protocol import Setting
 from stillframe.runtime.ahead import Taken, Wanted
 from stillframe.runtime.begun import Begun
@@ -45,16 +39,17 @@ from stillframe.runtime.compiling import Compiler
 from stillframe.runtime.computing import Computing
 from stillframe.runtime.conduct import NotQuiet
 from stillframe.runtime.config import DRIVER
-from stillframe.runtime.definitions import COPIES, View, referring
+from stillframe.runtime.definitions import View, referring
 from stillframe.runtime.fixing import Fixing, Means, positions_of
 from stillframe.runtime.loading import Loaded
 from stillframe.runtime.ordering import Ordering
 from stillframe.runtime.outcome import NeedsFull, Outcome, Step
 from stillframe.runtime.passing import pass_on, shown_columns
-from stillframe.runtime.reads import Reads, Upstream, ViewFiles
+from stillframe.runtime.reads import Reads, Upstream
 from stillframe.runtime.serving import Place, Serving
 from stillframe.runtime.sharing import Sharing
 from stillframe.runtime.sparing import Sparing
+from stillframe.runtime.standing import Standing, same, without_files
 from stillframe.runtime.weighing import Weighing
 from stillframe.sources.base import Capture, Position
 
@@ -78,15 +73,10 @@ class Work:
         ahead: Taken | None = None,
     ) -> None:
         self.means = means
-        self.previous = previous
-        self.number = previous.number + 1 if previous else 1
         self.views = {name: means.definitions.views[name] for name in targets}
         self.full = full
         self.loaded = dict(loaded or {})
         self.failed = dict(failed or {})  # views that could not be loaded
-        self.states: dict[str, ViewState] = {}
-        self.outcomes: dict[str, Outcome] = {}
-        self.changes: dict[str, ViewFiles] = {}
         self.staging = means.lake.attempt("staging")
         self._ahead = ahead or Taken()
         self._numbers = count()
@@ -95,6 +85,7 @@ class Work:
         self.weighing = Weighing(self)
         self.rows_changed: Counter[str] = Counter()  # by source
         self.fixing = Fixing(means, previous, self.views, full, fixed or {}, self.staging)
+        self.standing = Standing(means, previous, self.views, self.fixing)
         self.vector = self.fixing.vector
         self.conducting = self.fixing.conducting
         self.reads = self._reads(self.views.values(), self.staging)
@@ -123,16 +114,14 @@ class Work:
     @contextmanager
     def _alone(self, view: View) -> Iterator[None]:
         """Reads of this view's own columns only, for as long as a block lasts."""
-        shared, self.reads = self.reads, self._reads([view], self.staging / f"alone-{len(self.outcomes)}")
+        shared, self.reads = (
+            self.reads,
+            self._reads([view], self.staging / f"alone-{len(self.standing.outcomes)}"),
+        )
         try:
             yield
         finally:
             self.reads = shared
-
-    # -- what was fixed
-
-    def former(self, name: str) -> ViewState | None:
-        return self.previous.views.get(name) if self.previous else None
 
     def _begins(self, view: View) -> bool:
         return self.fixing.begins(view)
@@ -165,12 +154,12 @@ class Work:
             for view in self.views.values():
                 self._maintain(view)
             self.means.observe(Step.COMPUTED, "")
-            frame = self._frame(self._all_states())
-            if if_new and self.previous is not None and _same(frame, self.previous):
-                return self.previous
-            frame = self._published(frame)
+            frame, previous = self.standing.frame(), self.standing.previous
+            if if_new and previous is not None and same(frame, previous):
+                return previous
+            frame = self.standing.published(frame)
             with suppress(Exception):  # a hint for later sessions; the frame is there, whatever fails here
-                self.means.statistics = self.weighing.learned(self._all_states())
+                self.means.statistics = self.weighing.learned(self.standing.all_states())
         finally:
             self.means.lake.discard(self.staging)
         self.means.observe(Step.PUBLISHED, str(frame.number))
@@ -179,72 +168,16 @@ class Work:
         )
         return frame
 
-    def shown_outcomes(self) -> dict[str, Outcome]:
-        """Those of the views; what their parts read and took is theirs."""
-        found = {name: o for name, o in self.outcomes.items() if not self.views[name].owner}
-        for name, part in self.outcomes.items():
-            owner = self.views[name].owner
-            if owner in found:
-                own = found[owner]
-                reason = part.reason if own.reason == "UPSTREAM_FULL" and part.mode == "full" else own.reason
-                found[owner] = replace(
-                    own,
-                    reason=reason,
-                    detail=own.detail or part.detail,
-                    rows_in=max(own.rows_in, part.rows_in),
-                    seconds=own.seconds + part.seconds,
-                    rows_read=own.rows_read + part.rows_read,
-                )
-        return found
-
-    def _frame(self, states: Mapping[str, ViewState]) -> Frame:
-        return Frame(
-            self.number, 0, datetime.now(UTC).isoformat(), states, self.fixing.groups, self.fixing.waiting
-        )
-
-    def _published(self, frame: Frame) -> Frame:
-        """On top of the frame this work began from. A settling that came between revised that frame, in
-        other files of the same content: what was computed holds, on these files."""
-        before = self.previous
-        while True:
-            try:
-                return self.means.lake.publish(frame, before)
-            except Busy:
-                newest = self.means.lake.newest()
-                if before is None or newest is None or newest.number != before.number:
-                    raise
-                frame, before = resting_on(frame, before, newest), newest
-
-    def _all_states(self) -> dict[str, ViewState]:
-        """Views that were not asked for are held; a view whose definition is gone stays until dropped."""
-        states = dict(self.states)
-        for name, former in (self.previous.views if self.previous else {}).items():
-            if name in states or self._is_left(name, former):
-                continue
-            if name in self.means.definitions.refused:
-                first = self.means.definitions.refused[name][0]
-                reason = {"code": first.code, "message": first.message, "hint": first.hint}
-                states[name] = replace(former, state=STOPPED, reason=reason)
-            else:
-                states[name] = replace(former, state=HELD if former.state == CURRENT else former.state)
-        return states
-
-    def _is_left(self, name: str, former: ViewState) -> bool:
-        """Whether it is a copy that no view reads any more. A view that is shown and refused by now may read
-        it again."""
-        known, shown = self.means.definitions, self.previous.views if self.previous else {}
-        return former.owner == COPIES and name not in known.views and shown.keys().isdisjoint(known.refused)
-
     def _maintain(self, view: View) -> None:
         started, read, waited = time.perf_counter(), self._rows_read, self._waited
-        former = self.former(view.name)
+        former = self.standing.former(view.name)
         try:
             self._check_inputs(view)
             held = self._why_held(view, former)
             if held is not None:
                 if former is not None:
-                    self.states[view.name] = replace(former, state=HELD)
-                self.outcomes[view.name] = Outcome("held", held, view.algorithm)
+                    self.standing.states[view.name] = replace(former, state=HELD)
+                self.standing.outcomes[view.name] = Outcome("held", held, view.algorithm)
                 return
             try:
                 outcome = self._compute(view, former)
@@ -256,11 +189,11 @@ class Work:
         except StillframeError as error:
             if error.code in (ENGINE_LOST, NO_ENGINE):  # of no view: nothing more can be computed
                 raise
-            outcome = self._stop(view, former, error)
+            outcome = self.standing.stopped(view, former, error)
         took = time.perf_counter() - started
         outcome = replace(outcome, seconds=took, rows_read=self._rows_read - read)
         took -= self._waited - waited
-        self.outcomes[view.name] = self.weighing.measured(view, outcome, took)
+        self.standing.outcomes[view.name] = self.weighing.measured(view, outcome, took)
 
     def _compute(self, view: View, former: ViewState | None, passing: tuple[str, ...] = ()) -> Outcome:
         """Bring a view forward, or recompute it. An error of the change alone may be one that the view at
@@ -301,7 +234,7 @@ class Work:
     def _why_held(self, view: View, former: ViewState | None) -> str | None:
         """A view never goes back. One over a view that is held is held with it: they show one vector, or
         none. And one that shows every transaction does not jump to where live protocols have led."""
-        if any(self.outcomes[name].mode == "held" for name in view.upstream):
+        if any(self.standing.outcomes[name].mode == "held" for name in view.upstream):
             return "UPSTREAM_HELD"
         loaded = self.loaded.get(view.name)
         if loaded is not None and loaded.fits(view) and self.fixing.is_past(view, loaded.vector):
@@ -324,8 +257,8 @@ class Work:
             if source in self.fixing.broken:
                 raise self.fixing.broken[source]
         for name in view.upstream:
-            if self.states[name].state == STOPPED:
-                error = self.outcomes[name].error
+            if self.standing.states[name].state == STOPPED:
+                error = self.standing.outcomes[name].error
                 if error is not None and self.views[name].owner:
                     raise error
                 raise StillframeError(
@@ -358,7 +291,7 @@ class Work:
 
     def _full_below(self, view: View) -> bool:
         """Whether something that it reads was computed anew, and so has no change in this session."""
-        return any(self.outcomes[name].mode == "full" for name in view.upstream)
+        return any(self.standing.outcomes[name].mode == "full" for name in view.upstream)
 
     def _incremental(self, view: View, former: ViewState) -> Outcome:
         after = positions_of(former)
@@ -382,7 +315,7 @@ class Work:
         if columns is not None and len(staged) == 1 and staged[view.relations[0]].small:
             folder = self.means.lake.attempt("changes", view.name)
             pass_on(staged[view.relations[0]], columns, view.schema, folder)
-            return self._brought(view, former, rows_in, folder)
+            return self.standing.brought(view, former, rows_in, folder)
         binder = Binder(self.reads, self._tables(), self.means.lake.path, after, upstream)
         computing = self._computing(binder, rows_in)
         compiler = self._compiler(computing)
@@ -402,11 +335,10 @@ class Work:
         else:
             found = compiler.change(spared.plan, spared.changed, spared.gone)
         if found is None:
-            self.states[view.name] = self._advanced(view, former, ())
-            return Outcome("unchanged", "NO_CHANGES", view.algorithm, rows_in)
+            return self.standing.unchanged(view, former, rows_in)
         folder = self.means.lake.attempt("changes", view.name)
         computing.write(found, view.schema, folder)
-        return self._brought(view, former, rows_in, folder)
+        return self.standing.brought(view, former, rows_in, folder)
 
     def _core(self, core: Core, binder: Binder, changed: frozenset[str], former: ViewState) -> Staged:
         """The net change of what several views have in common, since the state that one of them shows."""
@@ -431,12 +363,12 @@ class Work:
     def _refers(self, plan: Plan, former: ViewState) -> dict[str, list[Refers]]:
         """What the relations and copies that a plan reads refer to. Foreign keys hold in committed states;
         a state that left transactions out, shows them one by one, or was read table by table, may be none."""
-        assert self.previous is not None
-        known = self.means.definitions
+        previous, known = self.standing.previous, self.means.definitions
+        assert previous is not None
         if (
             not known.references
-            or former.session.get("frame") != self.previous.number
-            or self.previous.waiting
+            or former.session.get("frame") != previous.number
+            or previous.waiting
             or any(each.level == TOP or each.conducted for each in known.views.values())
         ):
             return {}
@@ -444,24 +376,13 @@ class Work:
         sure = {r: each for r, each in known.references.items() if r.split(".", 1)[0] not in seen}
         return referring({scan.relation: scan.schema for scan in scans(plan)}, sure)
 
-    def _brought(self, view: View, former: ViewState, rows_in: int, folder: Path) -> Outcome:
-        """Forward by the change in `folder`, which may have no rows, or not be there."""
-        files = self.means.lake.collect(folder) if folder.is_dir() else ()
-        if not any(file.rows for file in files):
-            self.means.lake.discard(folder)
-            self.states[view.name] = self._advanced(view, former, ())
-            return Outcome("unchanged", "NO_CHANGES", view.algorithm, rows_in)
-        self.means.observe(Step.WRITTEN, view.name)
-        self.states[view.name] = self._advanced(view, former, files)
-        return Outcome("incremental", "CHANGES", view.algorithm, rows_in, sum(file.rows for file in files))
-
     def _conducted(self, view: View, former: ViewState) -> Outcome:
         done = self.conducting.views[view.name]
         promised = done.protocol.claims(Setting.LOCAL_TRANSACTIONS) != "none"
         reached = self.conducting.reached
         cut = any(self.vector[source] != reached.get(source) for source in view.sources)
         if isinstance(done.error, NotQuiet) or (done.error is None and promised and cut):
-            self.states[view.name] = replace(former, state=HELD)
+            self.standing.states[view.name] = replace(former, state=HELD)
             return Outcome("held", NotQuiet.code, view.algorithm, done.rows, asked=done.asked)
         if done.error is not None:
             raise done.error
@@ -471,7 +392,7 @@ class Work:
             files = self.means.lake.collect(folder)
             self.means.observe(Step.WRITTEN, view.name)
         vector = {source: reached[source].to_json() for source in sorted(view.sources)}
-        self.states[view.name] = replace(self._advanced(view, former, files), vector=vector)
+        self.standing.states[view.name] = replace(self.standing.advanced(view, former, files), vector=vector)
         mode, reason = ("incremental", "CHANGES") if files else ("unchanged", "NO_CHANGES")
         rows_out = sum(file.rows for file in files)
         return Outcome(
@@ -492,19 +413,19 @@ class Work:
         place = Place(means.consumer, means.root)
         serving = Serving(means.lake.path, self._engine, means.sources, place)
         if former is not None and not anew and self.fixing.is_past(view, serving.stands(view)):
-            self.states[view.name] = replace(former, state=HELD)
+            self.standing.states[view.name] = replace(former, state=HELD)
             return Outcome("held", "AHEAD", view.algorithm)
-        folder = self.staging / f"records-{len(self.outcomes)}"
+        folder = self.staging / f"records-{len(self.standing.outcomes)}"
         tally, loaded = serving.bring(view, self.vector, folder, anew=anew)
         mode = "full" if loaded else "incremental" if tally.entries else "unchanged"
         told = (self.must_be_full(view, former) or "RECORDS_LOST") if loaded else None
         reason = told or ("CHANGES" if tally.entries else "NO_CHANGES")
-        self.states[view.name] = replace(
-            _without_files(view),
+        self.standing.states[view.name] = replace(
+            without_files(view),
             state=CURRENT,
-            changed=self.number if tally.writes or former is None else former.changed,
-            vector=self._vector_of(view),
-            session={"frame": self.number, "mode": mode, "reason": reason},
+            changed=self.standing.number if tally.writes or former is None else former.changed,
+            vector=self.standing.vector_of(view),
+            session={"frame": self.standing.number, "mode": mode, "reason": reason},
         )
         for name in ("writes", "conflicts"):
             means.metrics.count(f"stillframe_record_{name}_total", getattr(tally, name), view=view.name)
@@ -516,19 +437,15 @@ class Work:
         if view.level != TOP or done.error is not None:
             return
         for shown in done.shown[:-1]:
-            former = self.former(view.name)
+            former = self.standing.former(view.name)
             folder = self.means.lake.attempt("changes", view.name)
             assert former is not None
             if shown.whole and self.conducting.change(done.before, shown, view.schema, folder):
                 files = self.means.lake.collect(folder)
                 vector = {**(former.vector or {}), **self.conducting.reached_by(shown)}
-                state = replace(self._advanced(view, former, files), vector=vector)
-                self.states = {view.name: state}
-                states = self._all_states()
-                self.previous = self._published(self._frame(states))
-                self.number += 1
+                state = replace(self.standing.advanced(view, former, files), vector=vector)
+                self.standing.shown_alone(view, state)
                 done.before = self.conducting.held(shown)
-        self.states, self.changes = {}, {}
 
     def _recompute(self, view: View, reason: str) -> Outcome:
         loaded = self.loaded.pop(view.name, None)
@@ -551,25 +468,8 @@ class Work:
         if not plain:
             query = repeated_sql(consolidated_sql(query, width), width)
         files = self._write(view, named_sql(query, view.schema.names, count=False), "data")
-        rows = sum(file.rows for file in files)
-        self.states[view.name] = ViewState(
-            table=view.name,
-            schema=view.schema,
-            definition=view.text.select,
-            level=view.level,
-            algorithm=view.algorithm,
-            state=CURRENT,
-            base=files,
-            changes=(),
-            settled=self.number,
-            changed=self.number,
-            rows=rows,
-            vector=self._vector_of(view),
-            session={"frame": self.number, "mode": "full", "reason": reason},
-            owner=view.owner,
-        )
         rows_in = sum(self.reads.state(relation).rows for relation in view.relations)
-        return Outcome("full", reason, view.algorithm, rows_in, rows)
+        return self.standing.recomputed(view, reason, files, rows_in)
 
     def _write(self, view: View, sql: str, kind: str) -> tuple[DataFile, ...]:
         folder = self.means.lake.attempt(kind, view.name)
@@ -585,7 +485,7 @@ class Work:
     # -- upstream views
 
     def _same(self, name: str) -> Upstream:
-        state = self.states[name]
+        state = self.standing.states[name]
         return Upstream(state, state, None, changed=False)
 
     def _upstream(self, view: View, former: ViewState) -> dict[str, Upstream]:
@@ -593,11 +493,11 @@ class Work:
         found = {}
         seen = former.session.get("frame")
         for name in view.upstream:
-            after, before = self.states[name], self.former(name)
+            after, before = self.standing.states[name], self.standing.former(name)
             if before is None:
                 raise NeedsFull("UPSTREAM_NEW")
             if seen is not None and before.session.get("frame") == seen:
-                change = self.changes.get(name)
+                change = self.standing.changes.get(name)
                 found[name] = Upstream(before, after, change, changed=change is not None)
                 continue
             try:
@@ -610,82 +510,3 @@ class Work:
                 then, after, None, changed=(then.base, then.changes) != (after.base, after.changes)
             )
         return found
-
-    # -- results
-
-    def _vector_of(self, view: View) -> dict[str, Mapping[str, Any]]:
-        return {source: self.vector[source].to_json() for source in sorted(view.sources)}
-
-    def _advanced(self, view: View, former: ViewState, files: tuple[DataFile, ...]) -> ViewState:
-        added = tuple(ChangeFile(f.path, f.rows, f.bytes, self.number) for f in files)
-        if added:
-            paths = tuple(self.means.lake.path / f.path for f in added)
-            self.changes[view.name] = ViewFiles(paths, view.schema, sum(f.rows for f in added))
-        grown = sum(
-            pc.sum(batch.column(0)).as_py() or 0
-            for f in added
-            for batch in column_batches(self.means.lake.path / f.path, COUNT)
-        )
-        return replace(
-            former,
-            level=view.level,
-            algorithm=view.algorithm,
-            state=CURRENT,
-            reason=None,
-            changes=(*former.changes, *added),
-            changed=self.number if added else former.changed,
-            rows=former.rows + grown,
-            vector=self._vector_of(view),
-            session={
-                "frame": self.number,
-                "mode": "incremental" if added else "unchanged",
-                "reason": "CHANGES" if added else "NO_CHANGES",
-            },
-        )
-
-    def _stop(self, view: View, former: ViewState | None, error: StillframeError) -> Outcome:
-        reason = {"code": error.code, "message": error.message, "detail": error.detail, "hint": error.hint}
-        stands = _without_files(view) if former is None else former
-        self.states[view.name] = replace(stands, state=STOPPED, reason=reason)
-        return Outcome("stopped", error.code, view.algorithm, error=error)
-
-
-def _without_files(view: View) -> ViewState:
-    """A view that has nothing in the lake."""
-    return ViewState(
-        table=view.name,
-        schema=view.schema,
-        definition=view.text.select,
-        level=view.level,
-        algorithm=view.algorithm,
-        state=STOPPED,
-        base=(),
-        changes=(),
-        settled=0,
-        changed=0,
-        rows=0,
-        vector=None,
-        owner=view.owner,
-    )
-
-
-def _same(frame: Frame, other: Frame) -> bool:
-    """Whether two frames show the same: content, vectors, states and what waits."""
-
-    def shown(one: Frame) -> object:
-        views = {name: replace(view, session={}) for name, view in one.views.items()}
-        return views, one.groups, one.waiting
-
-    return shown(frame) == shown(other)
-
-
-def resting_on(frame: Frame, before: Frame, newest: Frame) -> Frame:
-    """The frame that follows `before`, as it follows a revision of it."""
-    views = dict(frame.views)
-    for name, view in frame.views.items():
-        then, now = before.views.get(name), newest.views.get(name)
-        if then is None or now is None or (view.base, view.settled) != (then.base, then.settled):
-            continue  # new, or recomputed
-        changes = (*now.changes, *view.changes[len(then.changes) :])
-        views[name] = replace(view, base=now.base, changes=changes, settled=now.settled)
-    return replace(frame, views=views)
