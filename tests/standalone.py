@@ -22,7 +22,7 @@ from pyspark import SparkContext
 from servers import free_port
 
 ENVIRONMENT = Path(__file__).parents[1] / ".venv-workers"
-PACKAGES = ("pyspark", "pyarrow", "psycopg", "PyMySQL", "redis")  # as docs/cluster.md has them
+PACKAGES = ("pyspark", "pyarrow", "numpy", "psycopg", "PyMySQL", "redis")  # as docs/cluster.md has them
 START_SECONDS = 600.0
 EXECUTOR = "CoarseGrainedExecutorBackend"
 

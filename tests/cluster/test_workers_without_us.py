@@ -16,7 +16,7 @@ import pyspark.cloudpickle as cloudpickle
 import pytest
 
 from shops import Shop
-from standalone import Cluster, plain_environment
+from standalone import PACKAGES, Cluster, plain_environment
 from stillframe.algebra.arrow import staged_schema
 from stillframe.algebra.types import BIGINT
 from stillframe.engine import Engine, EngineError, stage
@@ -52,6 +52,45 @@ def test_the_zip_is_all_that_a_task_needs_of_us(tmp_path: Path) -> None:
         text=True,
     )
     assert (run.stdout, run.stderr) == ("shop\n", "")
+
+
+WITH_THEM = ("py4j", "psycopg-binary", "typing_extensions")  # what comes with the packages of workers
+ONLY = """
+import importlib, sys
+from importlib.metadata import packages_distributions
+
+allowed = {name.lower() for name in sys.argv[1].split(",")}
+refused = {top for top, of in packages_distributions().items() if allowed.isdisjoint(map(str.lower, of))}
+
+class Refusing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in refused - {"stillframe"}:
+            raise ModuleNotFoundError(f"No module named {name!r}")
+
+sys.meta_path.insert(0, Refusing())
+importlib.import_module(sys.argv[2])
+"""
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "stillframe.engine.stage",
+        "stillframe.engine.rewriting",
+        "stillframe.engine.managers",
+        "stillframe.records.stores.redis_store",
+        "stillframe.records.stores.postgres_store",
+        "stillframe.records.stores.sqlite_store",
+        "stillframe.sources.opening",
+        "stillframe.sources.postgres.logical",
+        "stillframe.sources.mariadb.binlog",
+        "stillframe.sources.files.reader",
+    ],
+)
+def test_tasks_import_what_workers_have(module: str) -> None:
+    allowed = ",".join((*PACKAGES, *WITH_THEM))
+    run = subprocess.run([sys.executable, "-c", ONLY, allowed, module], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
 
 
 @pytest.mark.engine

@@ -161,7 +161,7 @@ def _lacking(text: str) -> EngineError | None:
     if module := re.search(r"ModuleNotFoundError: No module named '([\w.]+)'", text):
         return EngineError(
             f"the Python of the engine's workers has no package {module[1].partition('.')[0]!r}",
-            hint="workers of a cluster need pyarrow and the drivers of the databases: docs/cluster.md",
+            hint="workers of a cluster need pyarrow, numpy and the drivers of the databases: docs/cluster.md",
             code=WORKER_PYTHON,
         )
     if missing := re.search(r'Cannot run program "([^"]+)"', text):
