@@ -388,8 +388,11 @@ def named_sql(query: str, names: tuple[str, ...], *, count: bool) -> str:
 
 
 def repeated_sql(query: str, width: int) -> str:
-    """Each row as often as its count says; a row that lacks (a negative count) is an error."""
-    columns = ", ".join(internal_name(i) for i in range(width))
+    """Each row as often as its count says; a row that lacks (a negative count) is an error. The first column
+    depends on the number of the copy, as a whole row does: Sail takes the columns that rows were grouped by
+    for a key of their copies, too, and then drops a DISTINCT over them, or all but one partner in a join."""
+    first, *others = map(internal_name, range(width))
+    columns = ", ".join([f"CASE WHEN k > 0 THEN {first} END AS {first}", *others])
     times = f"CASE WHEN {COUNT} > 0 THEN {COUNT} ELSE CAST(raise_error('a state lacks a row') AS BIGINT) END"
     return (
         f"SELECT {columns} FROM ({query}) LATERAL VIEW explode(sequence(CAST(1 AS BIGINT), {times})) e AS k"

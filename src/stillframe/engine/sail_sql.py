@@ -10,6 +10,7 @@ numbers does.
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from datetime import UTC, date, datetime
 from typing import Any
 
@@ -141,9 +142,10 @@ def sail_call(name: str, type_: Type, args: tuple[Scalar, ...], parts: list[str]
 
 
 def _division(name: str, type_: Type, args: tuple[Scalar, ...], parts: list[str]) -> str:
-    """NULL divided by zero is NULL, not an error."""
+    """NULL divided by zero is NULL, not an error. A divisor that is written out is left as it is: Sail sees
+    that it is not zero, and drops the check, which it may come to over no rows at all, and fail there."""
     dividend, divisor = parts
-    if not _value(args[1]) and _value(args[0]) is None:
+    if not _written(args[1]) and _value(args[0]) is None:
         divisor = f"CASE WHEN {dividend} IS NULL THEN {literal(None, args[1].type)} ELSE {divisor} END"
     if name != "/" or not type_.is_decimal:
         return plain_call(name, [dividend, divisor])
@@ -226,6 +228,16 @@ def guarded(name: str, parts: list[str]) -> str:
     decides, answer = ("NOT {}", 0) if name == "and" else ("{}", 1)
     when = " ".join(f"WHEN {decides.format(part)} THEN {answer}" for part in parts[:-1])
     return f"CAST(CASE {when} ELSE CAST(({f' {name.upper()} '.join(parts)}) AS INT) END AS BOOLEAN)"
+
+
+def _written(scalar: Scalar) -> Any:
+    """The value of a literal, or of one that is cast; None where that is no value."""
+    if not isinstance(scalar, Cast):
+        return _value(scalar)
+    value = _written(scalar.arg)
+    with suppress(EvaluationError):
+        return None if value is None else cast_value(value, scalar.arg.type, scalar.target)
+    return None
 
 
 def _value(scalar: Scalar) -> Any:
