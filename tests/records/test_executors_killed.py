@@ -7,21 +7,21 @@ from __future__ import annotations
 import os
 import signal
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 import pytest
 
 import servers
-from records.serving_views import CLASSES, Writer, views
+from records.serving_views import Writer, views
 from shops import Shop
 from standalone import Cluster, Stages
 from stillframe.engine import Engine
 
 pytestmark = [pytest.mark.engine, pytest.mark.long]
 
-ROUNDS, CHANGES, KILLS = 3, 2_000, 3  # a task may be lost as often: the fourth time Spark gives up
+NAMES = ("summed", "dropped", "least", "named")
+ROUNDS, CHANGES, KILLS = 3, 6_000, 3  # a task may be lost as often: the fourth time Spark gives up
 
 
 class Killer(threading.Thread):
@@ -36,12 +36,13 @@ class Killer(threading.Thread):
     def run(self) -> None:
         while not self.stopped.wait(0.02) and len(self.hit) < KILLS:
             running = self.stages.at_work()
+            self.stopped.wait(0.5)  # what the driver knows lags behind; who takes this long is a manager
+            still = tuple(stage for stage in self.stages.at_work() if stage in running)
             executors = self.cluster.executors()
-            if running and len(executors) > 1:
-                time.sleep(0.3)  # into the task's work
+            if still and len(executors) > 1:
                 with suppress(ProcessLookupError):
                     os.kill(executors[len(self.hit) % 2], signal.SIGKILL)
-                    self.hit.append(running)
+                    self.hit.append(still)
                 self.stopped.wait(2)
 
 
@@ -68,7 +69,7 @@ def test_no_change_counts_twice(
             server.database("executors")
             url = server.url("executors")
         writer = Writer(shop, seed=3)
-        shop.views(views(url))
+        shop.views(views(url, NAMES))
         wh = shop.open()
         wh.bring_forward()
         killed: list[tuple[int, ...]] = []
@@ -82,4 +83,4 @@ def test_no_change_counts_twice(
         lost = sum(stages.lost(hit) for hit in killed)
         print(f"{store}: {len(killed)} executors killed, tasks lost to {lost} of them")
         assert lost
-        assert {name: one.ok for name, one in wh.verify_all().items()} == dict.fromkeys(CLASSES, True)
+        assert {name: one.ok for name, one in wh.verify_all().items()} == dict.fromkeys(NAMES, True)
