@@ -1,67 +1,87 @@
-"""kill -9 of executors while their tasks bring records forward, on a cluster whose workers do not have our
-package: other managers do again what the lost ones did, and no change counts twice. Run with
-`--engine=spark --master=standalone`."""
+"""kill -9 of the executor of a view manager that has written a part of its records, on a cluster whose
+workers do not have our package: another manager does again what the lost one did, and no change counts twice.
+Run with `--engine=spark --master=standalone`."""
 
 from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
 
+import pyspark.cloudpickle as cloudpickle
 import pytest
 
 import servers
 from records.serving_views import Writer, views
 from shops import Shop
-from standalone import Cluster, Stages
-from stillframe.engine import Engine
+from standalone import Cluster, wait_until
+from stillframe.records.store import RecordStore, Write
+from stillframe.runtime.serving import Place
 
 pytestmark = [pytest.mark.engine, pytest.mark.long]
 
 NAMES = ("summed", "dropped", "least", "named")
-ROUNDS, CHANGES, KILLS = 3, 6_000, 3  # a task may be lost as often: the fourth time Spark gives up
+CHANGES = 1_000
+SECONDS = 240.0
+
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 
-class Killer(threading.Thread):
-    """Kills executors whose tasks run, each when another one has taken the place of the last."""
+class HeldStore:
+    """A store whose first write in a task is done, and then never ends."""
 
-    def __init__(self, cluster: Cluster, stages: Stages) -> None:
-        super().__init__(daemon=True)
-        self.cluster, self.stages = cluster, stages
-        self.hit: list[tuple[int, ...]] = []
-        self.stopped = threading.Event()
+    def __init__(self, store: RecordStore, hold: Path) -> None:
+        self.store, self.hold = store, hold
 
-    def run(self) -> None:
-        while not self.stopped.wait(0.02) and len(self.hit) < KILLS:
-            running = self.stages.at_work()
-            self.stopped.wait(0.5)  # what the driver knows lags behind; who takes this long is a manager
-            still = tuple(stage for stage in self.stages.at_work() if stage in running)
-            executors = self.cluster.executors()
-            if still and len(executors) > 1:
-                with suppress(ProcessLookupError):
-                    os.kill(executors[len(self.hit) % 2], signal.SIGKILL)
-                    self.hit.append(still)
-                self.stopped.wait(2)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.store, name)
+
+    def test_and_set(self, writes: Sequence[Write]) -> list[bool]:
+        from pyspark import TaskContext
+
+        done = self.store.test_and_set(writes)
+        if TaskContext.get() is None:
+            return done
+        try:
+            self.hold.rename(self.hold.with_name(f"held-{os.getpid()}"))
+        except FileNotFoundError:
+            return done
+        daemon, until = os.getppid(), time.monotonic() + SECONDS
+        while os.getppid() == daemon and time.monotonic() < until:
+            time.sleep(0.05)
+        raise RuntimeError("a manager that was killed goes on")
 
 
-@contextmanager
-def killing(cluster: Cluster, stages: Stages) -> Iterator[Killer]:
-    killer = Killer(cluster, stages)
-    killer.start()
-    try:
-        yield killer
-    finally:
-        killer.stopped.set()
-        killer.join()
+def held(opener: Callable[..., Callable[[], RecordStore]], hold: Path) -> Callable[..., Any]:
+    def holding(place: Place, view: Any, epoch: int = 0) -> Callable[[], Any]:
+        opened = opener(place, view, epoch)
+        return lambda: HeldStore(opened(), hold)
+
+    return holding
 
 
 @pytest.mark.parametrize("store", ["redis", "postgresql"])
-def test_no_change_counts_twice(
-    standalone_cluster: Cluster, shop: Shop, engine: Engine, store: str, request: pytest.FixtureRequest
+def test_what_a_lost_manager_wrote_does_not_count_twice(
+    standalone_cluster: Cluster,
+    shop: Shop,
+    store: str,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    stages = Stages(engine.caller.sparkContext)
+    killed: list[int] = []
+
+    def kill() -> None:
+        wait_until(lambda: any(shop.root.glob("held-*")), "a manager that has written", SECONDS)
+        (told,) = shop.root.glob("held-*")
+        killed.append(standalone_cluster.executor_of(int(told.name.partition("-")[2])))
+        told.unlink()
+        os.kill(killed[-1], signal.SIGKILL)
+
     with servers.redis_server() as redis:
         url = redis.url()
         if store == "postgresql":
@@ -69,18 +89,22 @@ def test_no_change_counts_twice(
             server.database("executors")
             url = server.url("executors")
         writer = Writer(shop, seed=3)
+        writer.write(CHANGES)
         shop.views(views(url, NAMES))
         wh = shop.open()
         wh.bring_forward()
-        killed: list[tuple[int, ...]] = []
-        for _ in range(ROUNDS):
+        monkeypatch.setattr(Place, "opener", held(Place.opener, shop.root / "hold"))
+        for name in NAMES:  # the first to write is of this view
             writer.write(CHANGES)
             standalone_cluster.wait_for_executors(2)
-            with killing(standalone_cluster, stages) as killer:
-                result = wh.bring_forward()
-            assert {name: str(o.error) for name, o in result.outcomes.items() if o.error is not None} == {}
-            killed += killer.hit
-        lost = sum(stages.lost(hit) for hit in killed)
-        print(f"{store}: {len(killed)} executors killed, tasks lost to {lost} of them")
-        assert lost
+            (shop.root / "hold").touch()
+            beside = threading.Thread(target=kill, daemon=True)
+            beside.start()
+            result = wh.bring_forward((name,))
+            beside.join(SECONDS)
+            assert result.outcomes[name].error is None
+            assert result.outcomes[name].mode == "incremental"
+        assert len(killed) == len(NAMES) and not set(killed) & set(standalone_cluster.executors())
+        wh.bring_forward()
         assert {name: one.ok for name, one in wh.verify_all().items()} == dict.fromkeys(NAMES, True)
+        print(f"{store}: {len(killed)} managers lost after they had written")
