@@ -83,8 +83,8 @@ def _each_relation_once(join_change: Any) -> Any:
 
 
 def _last_row_skipped(changes: Any) -> Any:
-    def mutant(self: SqliteSource, *args: Any) -> Iterator[pa.RecordBatch]:
-        for batch in changes(self, *args):
+    def mutant(self: SqliteSource, *args: Any, **how: Any) -> Iterator[pa.RecordBatch]:
+        for batch in changes(self, *args, **how):
             yield batch.slice(0, batch.num_rows - 1)
 
     return mutant
@@ -92,18 +92,18 @@ def _last_row_skipped(changes: Any) -> Any:
 
 def _read_to_the_end(changes: Any) -> Any:
     def mutant(
-        self: SqliteSource, relation: str, columns: Sequence[str], after: Position, _: Position
+        self: SqliteSource, relation: str, columns: Sequence[str], after: Position, _: Position, **how: Any
     ) -> Any:
-        return changes(self, relation, columns, after, _present(self))
+        return changes(self, relation, columns, after, _present(self), **how)
 
     return mutant
 
 
 def _suffix_kept(state: Any) -> Any:
     def mutant(
-        self: SqliteSource, relation: str, columns: Sequence[str], at: Position, keys: Keys | None = None
+        self: SqliteSource, relation: str, columns: Sequence[str], at: Position, *args: Any, **how: Any
     ) -> Any:
-        return state(self, relation, columns, _present(self), keys)
+        return state(self, relation, columns, _present(self), *args, **how)
 
     return mutant
 
