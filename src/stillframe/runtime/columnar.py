@@ -170,7 +170,7 @@ def _rows(plan: Plan, wanted: frozenset[int], contents: Contents) -> Columns:
             rows = _rows(source, wanted, contents)
             return Columns(rows.columns, -rows.counts)
         case UnionAll(parts):
-            return _sum([_rows(part, wanted, contents) for part in parts], wanted)
+            return _sum(side_by_side(lambda part: _rows(part, wanted, contents), parts), wanted)
         case Project(source, outputs):
             scalars = {i: outputs[i].scalar for i in wanted}
             rows = _rows(source, frozenset[int]().union(*map(refs, scalars.values())), contents)

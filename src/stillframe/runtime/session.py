@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
+from stillframe.algebra.side_by_side import side_by_side
 from stillframe.errors import GAPS, SourceError, StillframeError
 from stillframe.lake.frame import STOPPED, Frame
 from stillframe.lake.warm import WARM
@@ -158,19 +159,22 @@ class Session(Means):
         for good (CAPTURE_GAP) holds nothing back, nor does one that reads it. The frame stands whether or
         not a source hears of it: the next session says it again."""
         lost, kept = self._lost(frame), tuple(kept)
-        for name, newest in fixed.items():
+
+        def tell(name: str) -> None:
             positions = [
                 Position.from_json(view.vector[name])
                 for view_name, view in frame.views.items()
                 if view.vector and name in view.vector and view_name not in lost
             ]
             positions += [position for source, position in kept if source == name]
-            same = {position for position in positions if position.source == newest.source}
+            same = {position for position in positions if position.source == fixed[name].source}
             if same:
                 with suppress(SourceError):
                     oldest = min(same, key=lambda p: p.sequence)
                     if self._in_all(name, oldest, same):
                         self.sources[name].acknowledge(self.consumer, oldest)
+
+        side_by_side(tell, tuple(fixed))
         self.observe(Step.ACKNOWLEDGED, "")
 
     def _in_all(self, source: str, one: Position, others: set[Position]) -> bool:

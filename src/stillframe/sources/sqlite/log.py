@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from stillframe.errors import CaptureGap, SourceError
@@ -161,23 +161,29 @@ def require_anchor(
         )
 
 
-def require_whole(con: sqlite3.Connection, source: str, after: Position, upto: Position) -> None:
+def require_ends(con: sqlite3.Connection, source: str, after: Position, upto: Position) -> None:
     found = required_identity(con, source)
     for position in (after, upto):
         require_anchor(con, source, position, found)
-    whole = wholeness(after, upto)
+
+
+def require_whole(con: sqlite3.Connection, source: str, after: Position, upto: Position) -> None:
+    require_ends(con, source, after, upto)
+    whole = wholeness(after.sequence, upto.sequence)
     (there,) = con.execute(whole.sql, whole.parameters).fetchone()
-    missing = whole.number - there
+    _require_all(source, after, upto, there)
+
+
+def _require_all(source: str, after: Position, upto: Position, there: int) -> None:
+    missing = wholeness(after.sequence, upto.sequence).number - there
     if missing:
         raise gap(source, f"{missing} log rows are missing", f"between {after.sequence} and {upto.sequence}")
 
 
-def wholeness(after: Position, upto: Position) -> Guard:
+def wholeness(after: int, upto: int) -> Guard:
     """That no row of the log between two positions is missing."""
     return Guard(
-        f"SELECT count(*) FROM {LOG} WHERE seq > ? AND seq <= ?",
-        (after.sequence, upto.sequence),
-        max(upto.sequence - after.sequence, 0),
+        f"SELECT count(*) FROM {LOG} WHERE seq > ? AND seq <= ?", (after, upto), max(upto - after, 0)
     )
 
 
@@ -284,21 +290,37 @@ def transactions(
 ) -> tuple[Committed, ...]:
     """The log does not say where a transaction ends, only where one that was marked begins: what lies between
     two such marks is taken for one. Its number is that of its first log row."""
-    require_whole(con, source, after, upto)
-    numbers = dict(con.execute(f"SELECT id, name FROM {RELATIONS}"))
-    begins = _segments(con, after, upto)
-    ends = [*(first - 1 for first, _, _ in begins[1:]), upto.sequence]
+    require_ends(con, source, after, upto)
+    names = dict(con.execute(f"SELECT id, name FROM {RELATIONS}"))
+    first = after.sequence + 1
+    there, every = _counted(con, first, upto.sequence, names)
+    _require_all(source, after, upto, there)
+    segments = [(first, "", 0, every)]
+    if MARKER in every:
+        begins = _segments(con, after, upto)
+        ends = [*(begin - 1 for begin, _, _ in begins[1:]), upto.sequence]
+        segments = [
+            (*begin, _counted(con, begin[0], end, names)[1]) for begin, end in zip(begins, ends, strict=True)
+        ]
     found = []
-    for (first, group, parts), last in zip(begins, ends, strict=False):
-        counted = con.execute(
-            f"SELECT relation, count(*) FROM {LOG} WHERE seq BETWEEN ? AND ? AND relation <> {MARKER}"
-            " GROUP BY relation",
-            (first, last),
-        )
-        rows = {numbers[n]: count for n, count in counted if numbers.get(n) in relations}
+    for first, group, parts, counts in segments:
+        rows = {names[n]: count for n, count in counts.items() if names.get(n) in relations}
         if rows or group:
             found.append(Committed(first, rows, group, parts))
     return tuple(found)
+
+
+def _counted(
+    con: sqlite3.Connection, first: int, last: int, relations: Iterable[int]
+) -> tuple[int, dict[int, int]]:
+    """How many rows a part of the log has, and how many marks and rows of each of the relations that are in
+    it. Grouping would sort them."""
+    numbers = (MARKER, *relations)
+    counts = ", ".join(f"count(*) FILTER (WHERE relation = {number:d})" for number in numbers)
+    there, *found = con.execute(
+        f"SELECT count(*), {counts} FROM {LOG} WHERE seq BETWEEN ? AND ?", (first, last)
+    ).fetchone()
+    return there, {number: count for number, count in zip(numbers, found, strict=True) if count}
 
 
 def _segments(con: sqlite3.Connection, after: Position, upto: Position) -> list[tuple[int, str, int]]:

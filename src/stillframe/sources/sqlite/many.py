@@ -1,12 +1,13 @@
-"""Many rows of a log, read by a process of its own with Arrow's driver of SQLite: a third of the time that
-Python takes to make values of them one by one.
+"""Many rows of a log, read by processes of their own with Arrow's driver of SQLite: a third of the time that
+Python takes to make values of them one by one, and less where there are cores for two of them.
 
 Arrow's driver brings a SQLite library of its own. Two libraries in one process do not see each other's
 locks, and what one closes unlocks what the other holds; in two processes they are two programs like any.
 
-Law: the process answers with all rows of the query, in a snapshot for which the same is true that the caller
-has found in its own (`Guard`), or not at all. Then the caller reads them itself, and says what is wrong with
-a value that is. So this changes how long a read takes, and nothing else.
+Law: a process answers with all rows of its query, in a snapshot that lacks none of the log (`Guard`), or not
+at all. What lies between two positions of a log never changes, so its parts may be of different snapshots.
+Where one of them is not answered the caller reads all itself, and says what is missing, or what is wrong with
+a value. So this changes how long a read takes, and nothing else.
 """
 
 from __future__ import annotations
@@ -17,20 +18,22 @@ import pickle
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from itertools import chain, pairwise
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
 import pyarrow as pa
 
+from stillframe.algebra.side_by_side import side_by_side
 from stillframe.sources.sqlite.read import Query
 from stillframe.sources.sqlite.types import Reading
 
 LEAST_ROWS = 20_000  # for which a process that is there is asked
-WORTH_STARTING = 50_000
+WORTH_STARTING = 40_000  # one that is not
 PROCESS = "stillframe.sources.sqlite.many_process"
 _PARAMETERS = (int, str)
 _FAILURES = (OSError, EOFError, ValueError, pickle.UnpicklingError, pa.ArrowException)
@@ -106,24 +109,42 @@ class Helper:
         self._process = None
 
 
-HELPER = Helper()
+HELPERS = (Helper(), Helper())
 
 
-def many(path: Path, query: Query, guard: Guard, rows: int) -> Iterator[pa.RecordBatch] | None:
-    """The rows of a query of about so many; None where the caller should read them."""
-    if rows < (LEAST_ROWS if HELPER.is_there() else WORTH_STARTING):
+def shares(after: int, upto: int) -> list[tuple[int, int]]:
+    """An interval of a log in as many parts as there are processes worth asking; none where the caller should
+    read it."""
+    rows, count = upto - after, 0
+    for helper in HELPERS:
+        count += rows >= (count + 1) * (LEAST_ROWS if helper.is_there() else WORTH_STARTING)
+    cuts = [after + rows * part // max(count, 1) for part in range(count + 1)]
+    return list(pairwise(cuts))
+
+
+def many(path: Path, asked: Sequence[tuple[Query, Guard]]) -> Iterator[pa.RecordBatch] | None:
+    """The rows of the parts of an interval, in their order; None where the caller should read them."""
+    if not asked or not all(_can_be_asked(query) for query, _ in asked):
         return None
+    with ExitStack() as files:
+        requests = []
+        for query, guard in asked:  # files without a name: nothing is left of them
+            file = files.enter_context(tempfile.TemporaryFile(prefix="stillframe-"))
+            place = f"/proc/{os.getpid()}/fd/{file.fileno()}"
+            requests.append(
+                Request(str(path.absolute()), query.sql, query.parameters, query.readings, guard, place)
+            )
+        answers = side_by_side(lambda each: each[0].ask(each[1]), [*zip(HELPERS, requests, strict=False)])
+        return chain(*(_batches(each.file) for each in requests)) if all(answers) else None
+
+
+def _can_be_asked(query: Query) -> bool:
     if query.tagged or not query.counted or any(reading.as_text for reading in query.readings):
-        return None
-    if not all(type(value) in _PARAMETERS for value in query.parameters):
-        return None
-    with tempfile.TemporaryFile(prefix="stillframe-") as file:  # without a name: nothing is left of it
-        place = f"/proc/{os.getpid()}/fd/{file.fileno()}"
-        request = Request(str(path.absolute()), query.sql, query.parameters, query.readings, guard, place)
-        return _batches(place) if HELPER.ask(request) else None
+        return False
+    return all(type(value) in _PARAMETERS for value in query.parameters)
 
 
-def _batches(place: str) -> Iterator[pa.RecordBatch]:
+def _batches(place: str) -> list[pa.RecordBatch]:
     """What is mapped stays when the file is closed."""
     reader = pa.ipc.open_file(pa.memory_map(place))
-    return iter([reader.get_batch(i) for i in range(reader.num_record_batches)])
+    return [reader.get_batch(i) for i in range(reader.num_record_batches)]

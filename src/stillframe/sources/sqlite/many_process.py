@@ -18,18 +18,16 @@ from stillframe.sources.sqlite.many import Request
 from stillframe.sources.sqlite.types import Reading, column_of
 
 BATCH_ROWS = 32_768
-# For each type: a value by which the driver knows it, how it is given, and when it has to be looked at.
+# For each type: a value by which the driver knows it, what it gives then, and when it must not be asked. It
+# refuses itself to put anything but an integer among integers, or what is no number among numbers; and
+# numbers whose digits a float does not keep are no short decimals, and so are looked at anyway.
 _GIVEN = {
-    "BIGINT": ("0", "{c}", "typeof({c}) NOT IN ('integer', 'null')"),
-    "BOOLEAN": ("0", "{c}", "NOT (typeof({c}) = 'null' OR (typeof({c}) = 'integer' AND {c} IN (0, 1)))"),
-    "DOUBLE": ("0.0", "{c}", "typeof({c}) NOT IN ('real', 'null')"),
-    "STRING": ("''", "{c}", "typeof({c}) NOT IN ('text', 'null')"),
-    "DATE": ("''", "{c}", "typeof({c}) NOT IN ('text', 'null')"),
-    "DECIMAL": (
-        "0.0",
-        "CAST({c} AS REAL)",
-        "NOT (typeof({c}) IN ('real', 'null') OR (typeof({c}) = 'integer' AND abs({c} / 2) < 1 << 51))",
-    ),
+    "BIGINT": ("0", pa.int64(), ""),
+    "BOOLEAN": ("0", pa.int64(), "{c} NOT IN (0, 1)"),
+    "DOUBLE": ("0.0", pa.float64(), "typeof({c}) = 'integer'"),
+    "STRING": ("''", pa.string(), "{c} < '' OR {c} >= x''"),  # a number, or a blob
+    "DATE": ("''", pa.string(), "{c} >= x''"),  # no number reads like a date
+    "DECIMAL": ("0.0", pa.float64(), ""),
 }
 
 
@@ -42,13 +40,12 @@ def _text(request: Request) -> str:
     kinds = [_kind(reading) for reading in request.readings]
     names = [f"c{i}" for i in range(len(kinds))]
     first = ", ".join([*(value for value, _, _ in kinds), "0", "0"])
-    given = [form.format(c=name) for name, (_, form, _) in zip(names, kinds, strict=True)]
-    odd = " OR ".join(when.format(c=name) for name, (_, _, when) in zip(names, kinds, strict=True)) or "0"
-    rows = f"SELECT {', '.join([*given, 'count', odd])} FROM q"
+    odd = [when.format(c=name) for name, (_, _, when) in zip(names, kinds, strict=True) if when]
+    rows = f"SELECT {', '.join([*names, 'count', ' OR '.join(odd) or '0'])} FROM q"
     return f"WITH q({', '.join([*names, 'count'])}) AS ({request.sql}) SELECT {first} UNION ALL {rows}"
 
 
-def _kind(reading: Reading) -> tuple[str, str, str]:
+def _kind(reading: Reading) -> tuple[str, pa.DataType, str]:
     try:
         return _GIVEN[reading.type.name]
     except KeyError:
@@ -56,7 +53,7 @@ def _kind(reading: Reading) -> tuple[str, str, str]:
 
 
 def read(request: Request) -> None:
-    text = _text(request)
+    text, given = _text(request), [_kind(reading)[1] for reading in request.readings]
     schema = staged_schema([reading.type for reading in request.readings])
     with (
         sqlite.connect(f"file:{quote(request.path)}?mode=ro", autocommit=False) as con,
@@ -69,7 +66,10 @@ def read(request: Request) -> None:
             raise Unfit("another state")
         cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(BATCH_ROWS)})
         cursor.execute(text, request.parameters)
-        for batch in _rows(cursor.fetch_record_batch()):
+        found = cursor.fetch_record_batch()
+        if found.schema.types != [*given, pa.int64(), pa.int64()]:
+            raise Unfit("values of other types")
+        for batch in _rows(found):
             *stored, counts, odd = batch.columns
             if pc.any(pc.not_equal(odd, 0), min_count=0).as_py():
                 raise Unfit("a value of another type")

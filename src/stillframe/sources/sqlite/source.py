@@ -66,7 +66,7 @@ from stillframe.sources.sqlite.catalog import (
     relation_of,
     table_names,
 )
-from stillframe.sources.sqlite.many import many
+from stillframe.sources.sqlite.many import many, shares
 from stillframe.sources.sqlite.read import Query, batches, reading, writing
 from stillframe.sources.sqlite.selecting import in_sqlite
 from stillframe.sources.sqlite.types import Reading
@@ -267,13 +267,19 @@ class SqliteSource:
         where: Selection | None = None,
     ) -> Iterator[pa.RecordBatch]:
         with reading(self.name, self.path) as con:
-            log.require_whole(con, self.name, after, upto)
+            log.require_ends(con, self.name, after, upto)
             capture = log.require_captured(con, self.name, relation, after)
+            if not tagged:
+                logged = partial(self._logged, capture, columns, "sign", where=where)
+                parts = shares(after.sequence, upto.sequence)
+                found = many(self.path, [(logged(*part), log.wholeness(*part)) for part in parts])
+                if found is not None:
+                    yield from found
+                    return
+            log.require_whole(con, self.name, after, upto)
             count = f"sign, {log.tag(con, after, upto)}" if tagged else "sign"
             query = self._logged(capture, columns, count, after.sequence, upto.sequence, where=where)
-            query = replace(query, tagged=tagged)
-            whole = log.wholeness(after, upto)
-            yield from many(self.path, query, whole, whole.number) or batches(con, self.name, query)
+            yield from batches(con, self.name, replace(query, tagged=tagged))
 
     def state(
         self,
@@ -444,7 +450,7 @@ class SqliteSource:
             limited, bounds = f"{limited} AND {wanted[0]}", (*bounds, *wanted[1])
         sql = (
             f"SELECT {picked}{count} FROM {LOG}"
-            f" WHERE seq > ? AND seq <= ? AND relation = {capture.id}{limited} ORDER BY seq"
+            f" WHERE seq > ? AND seq <= ? AND relation = {capture.id}{limited}"
         )
         return Query(sql, (after, upto, *bounds), capture.table, tuple(columns), readings, counted=True)
 
