@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
-import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pyarrow as pa
@@ -42,15 +40,20 @@ ROWS: list[tuple[object, ...]] = [
 def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
     """Every read is asked of the processes, a half of it of each; whether they answered."""
     answers: list[bool] = []
-    ask = many.Helper.ask
+    answer = many.Helper.answer
 
-    def watched(helper: many.Helper, request: many.Request) -> bool:
-        answers.append(ask(helper, request))
+    def watched(helper: many.Helper) -> bool:
+        try:
+            answers.append(answer(helper))
+        except BaseException:
+            answers.append(False)
+            raise
         return answers[-1]
 
     monkeypatch.setattr(many, "LEAST_ROWS", 0)
     monkeypatch.setattr(many, "WORTH_STARTING", 0)
-    monkeypatch.setattr(many.Helper, "ask", watched)
+    monkeypatch.setattr(many, "cores", lambda: 2)
+    monkeypatch.setattr(many.Helper, "answer", watched)
     yield answers
 
 
@@ -91,19 +94,49 @@ def test_nothing_is_read_where_nothing_changed(world: World, asked: list[bool]) 
     assert all(asked)
 
 
-def test_an_interval_is_shared_among_those_worth_asking(monkeypatch: pytest.MonkeyPatch) -> None:
-    there = {0: True, 1: False}
-    for place, helper in enumerate(many.HELPERS):
-        monkeypatch.setattr(helper, "is_there", lambda place=place: there[place])
+def test_those_are_asked_that_gain_by_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = many.HELPERS
+    there = {first: True, second: False}
+    monkeypatch.setattr(many.Helper, "is_there", lambda helper: there[helper])
+    monkeypatch.setattr(many, "cores", lambda: 2)
     least, start = many.LEAST_ROWS, many.WORTH_STARTING
-    assert many.shares(5, 5 + least - 1) == []
-    assert many.shares(5, 5 + least) == [(5, 5 + least)]
-    assert many.shares(5, 5 + 2 * start - 1) == [(5, 4 + 2 * start)]
-    assert many.shares(5, 5 + 2 * start + 1) == [(5, 5 + start), (5 + start, 6 + 2 * start)]
-    there[1] = True
-    assert many.shares(5, 5 + 2 * least) == [(5, 5 + least), (5 + least, 5 + 2 * least)]
-    there[0] = there[1] = False
-    assert many.shares(5, 5 + start - 1) == []
+    assert many.worth_asking(least - 1) == []
+    assert many.worth_asking(least) == many.worth_asking(2 * start - 1) == [first]
+    assert many.worth_asking(2 * start) == [first, second]
+    there[second] = True
+    assert many.worth_asking(2 * least) == [first, second]
+    monkeypatch.setattr(many, "cores", lambda: 1)
+    assert many.worth_asking(2 * start) == [first]
+    monkeypatch.setattr(many, "cores", lambda: 2)
+    there[first] = False
+    assert many.worth_asking(least) == [second]
+    there[second] = False
+    assert many.worth_asking(start - 1) == []
+
+
+def test_one_that_is_interrupted_leaves_no_answer_to_the_next(
+    world: World, asked: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = world.position
+    write(world, *ROWS)
+    upto = world.source.position(ME, ["t"])
+    first = table(world, before, upto)
+    answer, left = many.Helper.answer, [KeyboardInterrupt()]
+
+    def interrupted(helper: many.Helper) -> bool:
+        if left:
+            raise left.pop()
+        return answer(helper)
+
+    monkeypatch.setattr(many.Helper, "answer", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        table(world, before, upto)
+    half = world.source.position(ME, ["t"])
+    world.run("DELETE FROM t")
+    last = world.source.position(ME, ["t"])
+    assert table(world, half, last).num_rows == len(ROWS)
+    assert repr(table(world, before, upto).to_pylist()) == repr(first.to_pylist())
+    assert all(asked)
 
 
 @pytest.mark.parametrize(
@@ -187,15 +220,14 @@ def test_rows_that_are_missing_by_then_are_not_left_out(world: World, asked: lis
     before = world.position
     write(world, *ROWS)
     upto = world.source.position(ME, ["t"])
-    ask = many.Helper.ask
+    give = many.Helper.give
 
-    def late(helper: many.Helper, request: many.Request) -> bool:
-        with closing(sqlite3.connect(world.source.path)) as other, other:
-            other.execute("DELETE FROM _stillframe_log WHERE seq = ?", (before.sequence + 1,))
-        return ask(helper, request)
+    def late(helper: many.Helper, request: many.Request) -> None:
+        world.run(("DELETE FROM _stillframe_log WHERE seq = ?", (before.sequence + 1,)))
+        give(helper, request)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(many.Helper, "ask", late)
+        patch.setattr(many.Helper, "give", late)
         assert table(world, before, upto).num_rows == len(ROWS)  # the caller's own snapshot has it
     assert sorted(asked) == [False, True]
     with pytest.raises(CaptureGap):
@@ -214,7 +246,7 @@ def test_one_that_was_killed_is_started_again(world: World, asked: list[bool]) -
     process.poll = lambda: None  # type: ignore[method-assign]
     assert repr(table(world, before, upto).to_pylist()) == repr(first.to_pylist())
     assert repr(table(world, before, upto).to_pylist()) == repr(first.to_pylist())
-    assert asked.count(False) == 1 and len(asked) == 6
+    assert asked.count(False) == 1 and asked[-2:] == [True, True]
 
 
 def test_it_ends_with_the_one_that_started_it() -> None:

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
-from stillframe.algebra.side_by_side import side_by_side
 from stillframe.errors import GAPS, SourceError, StillframeError
 from stillframe.lake.frame import STOPPED, Frame
 from stillframe.lake.warm import WARM
@@ -174,7 +174,8 @@ class Session(Means):
                     if self._in_all(name, oldest, same):
                         self.sources[name].acknowledge(self.consumer, oldest)
 
-        side_by_side(tell, tuple(fixed))
+        with ThreadPoolExecutor(max(len(fixed), 1)) as together:  # they mostly wait
+            list(together.map(tell, fixed))
         self.observe(Step.ACKNOWLEDGED, "")
 
     def _in_all(self, source: str, one: Position, others: set[Position]) -> bool:

@@ -291,7 +291,8 @@ def transactions(
     """The log does not say where a transaction ends, only where one that was marked begins: what lies between
     two such marks is taken for one. Its number is that of its first log row."""
     require_ends(con, source, after, upto)
-    names = dict(con.execute(f"SELECT id, name FROM {RELATIONS}"))
+    known = con.execute(f"SELECT id, name FROM {RELATIONS}")
+    names = {number: name for number, name in known if name in relations}
     first = after.sequence + 1
     there, every = _counted(con, first, upto.sequence, names)
     _require_all(source, after, upto, there)
@@ -304,7 +305,7 @@ def transactions(
         ]
     found = []
     for first, group, parts, counts in segments:
-        rows = {names[n]: count for n, count in counts.items() if names.get(n) in relations}
+        rows = {names[number]: count for number, count in counts.items() if number != MARKER}
         if rows or group:
             found.append(Committed(first, rows, group, parts))
     return tuple(found)

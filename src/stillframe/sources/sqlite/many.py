@@ -18,7 +18,7 @@ import pickle
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from itertools import chain, pairwise
@@ -28,7 +28,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from stillframe.algebra.side_by_side import side_by_side
+from stillframe.algebra.side_by_side import cores
 from stillframe.sources.sqlite.read import Query
 from stillframe.sources.sqlite.types import Reading
 
@@ -61,29 +61,29 @@ class Request:
 
 
 class Helper:
-    """The process, started when it is first needed. It ends when its input does: with this one."""
+    """A process, started when it is first needed. It ends when its input does: with this one. Whoever has its
+    lock gives it a request, and then takes the answer."""
 
     def __init__(self) -> None:
-        self._one_at_a_time = Lock()
+        self.lock = Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._owner = 0
 
     def is_there(self) -> bool:
-        return self._process is not None and self._owner == os.getpid() and self._process.poll() is None
+        process = self._process  # another thread may stop it
+        return process is not None and self._owner == os.getpid() and process.poll() is None
 
-    def ask(self, request: Request) -> bool:
+    def give(self, request: Request) -> None:
+        if not self.is_there():
+            self._start()
+        assert self._process is not None and self._process.stdin
+        pickle.dump(request, self._process.stdin)
+        self._process.stdin.flush()
+
+    def answer(self) -> bool:
         """Whether the rows are where they were asked for."""
-        with self._one_at_a_time:
-            if not self.is_there():
-                self._start()
-            assert self._process is not None and self._process.stdin and self._process.stdout
-            try:
-                pickle.dump(request, self._process.stdin)
-                self._process.stdin.flush()
-                return bool(pickle.load(self._process.stdout))
-            except _FAILURES:
-                self.stop()
-                return False
+        assert self._process is not None and self._process.stdout
+        return bool(pickle.load(self._process.stdout))
 
     def _start(self) -> None:
         """With the modules of this process, wherever it found them."""
@@ -112,18 +112,22 @@ class Helper:
 HELPERS = (Helper(), Helper())
 
 
-def shares(after: int, upto: int) -> list[tuple[int, int]]:
-    """An interval of a log in as many parts as there are processes worth asking; none where the caller should
-    read it."""
-    rows, count = upto - after, 0
-    for helper in HELPERS:
-        count += rows >= (count + 1) * (LEAST_ROWS if helper.is_there() else WORTH_STARTING)
-    cuts = [after + rows * part // max(count, 1) for part in range(count + 1)]
-    return list(pairwise(cuts))
+def worth_asking(rows: int) -> list[Helper]:
+    """As many of the processes as gain by reading a part each; those that are there first."""
+    chosen = list[Helper]()
+    for helper in sorted(HELPERS[: cores()], key=lambda each: not each.is_there()):
+        if rows >= (len(chosen) + 1) * (LEAST_ROWS if helper.is_there() else WORTH_STARTING):
+            chosen.append(helper)
+    return sorted(chosen, key=HELPERS.index)
 
 
-def many(path: Path, asked: Sequence[tuple[Query, Guard]]) -> Iterator[pa.RecordBatch] | None:
-    """The rows of the parts of an interval, in their order; None where the caller should read them."""
+def many(
+    path: Path, after: int, upto: int, part: Callable[[int, int], tuple[Query, Guard]]
+) -> Iterator[pa.RecordBatch] | None:
+    """The rows of an interval of a log, read by `part`s; None where the caller should read them."""
+    helpers = worth_asking(upto - after)
+    cuts = [after + (upto - after) * n // len(helpers) for n in range(len(helpers) + 1)] if helpers else []
+    asked = [part(*ends) for ends in pairwise(cuts)]
     if not asked or not all(_can_be_asked(query) for query, _ in asked):
         return None
     with ExitStack() as files:
@@ -134,8 +138,28 @@ def many(path: Path, asked: Sequence[tuple[Query, Guard]]) -> Iterator[pa.Record
             requests.append(
                 Request(str(path.absolute()), query.sql, query.parameters, query.readings, guard, place)
             )
-        answers = side_by_side(lambda each: each[0].ask(each[1]), [*zip(HELPERS, requests, strict=False)])
-        return chain(*(_batches(each.file) for each in requests)) if all(answers) else None
+        if not answered(helpers, requests):
+            return None
+        return chain(*(_batches(each.file) for each in requests))
+
+
+def answered(helpers: Sequence[Helper], requests: Sequence[Request]) -> bool:
+    """Whether each request was answered, all of them worked on at once. Helpers are in the order of HELPERS,
+    so that two who ask do not wait for each other. Of one that was interrupted no answer is left over."""
+    with ExitStack() as locks:
+        for helper in helpers:
+            locks.enter_context(helper.lock)
+        try:
+            for helper, request in zip(helpers, requests, strict=True):
+                helper.give(request)
+            answers = [helper.answer() for helper in helpers]  # each is taken, whatever the first one is
+            return all(answers)
+        except BaseException as error:
+            for helper in helpers:
+                helper.stop()
+            if isinstance(error, _FAILURES):
+                return False
+            raise
 
 
 def _can_be_asked(query: Query) -> bool:

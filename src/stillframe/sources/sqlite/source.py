@@ -66,7 +66,7 @@ from stillframe.sources.sqlite.catalog import (
     relation_of,
     table_names,
 )
-from stillframe.sources.sqlite.many import many, shares
+from stillframe.sources.sqlite.many import Guard, many
 from stillframe.sources.sqlite.read import Query, batches, reading, writing
 from stillframe.sources.sqlite.selecting import in_sqlite
 from stillframe.sources.sqlite.types import Reading
@@ -269,13 +269,14 @@ class SqliteSource:
         with reading(self.name, self.path) as con:
             log.require_ends(con, self.name, after, upto)
             capture = log.require_captured(con, self.name, relation, after)
-            if not tagged:
-                logged = partial(self._logged, capture, columns, "sign", where=where)
-                parts = shares(after.sequence, upto.sequence)
-                found = many(self.path, [(logged(*part), log.wholeness(*part)) for part in parts])
-                if found is not None:
-                    yield from found
-                    return
+
+            def part(low: int, high: int) -> tuple[Query, Guard]:
+                query = self._logged(capture, columns, "sign", low, high, where=where)
+                return query, log.wholeness(low, high)
+
+            if not tagged and (found := many(self.path, after.sequence, upto.sequence, part)) is not None:
+                yield from found
+                return
             log.require_whole(con, self.name, after, upto)
             count = f"sign, {log.tag(con, after, upto)}" if tagged else "sign"
             query = self._logged(capture, columns, count, after.sequence, upto.sequence, where=where)
