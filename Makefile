@@ -5,7 +5,7 @@ PY ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup java servers demo test test-on-sail test-on-spark test-live test-on-cluster test-long lint bench clean
+.PHONY: setup java servers demo test test-more test-on-sail test-on-spark test-live test-on-cluster test-long lint bench clean
 
 setup: $(VENV)/.ready java
 
@@ -34,13 +34,19 @@ lint: setup
 LIVE := tests/live tests/sources
 
 test: setup servers lint
-	@$(MAKE) --no-print-directory -j3 test-on-sail test-on-spark test-live
+	@$(MAKE) --no-print-directory -j3 test-on-sail test-on-spark test-live SLOW=--slow=without
+
+# The slow ones, which tools/slow_tests.py has put aside.
+test-more: setup servers
+	@$(MAKE) --no-print-directory -j3 test-on-sail test-on-spark test-live SLOW=--slow=only
+
+DURATIONS := --durations=40 --durations-min=3
 
 test-on-sail:
-	$(BIN)/pytest -m 'not long' $(LIVE:%=--ignore=%) --durations=40 --durations-min=3 2>&1 | sed -u 's/^/sail   /'
+	$(BIN)/pytest -m 'not long' $(LIVE:%=--ignore=%) $(SLOW) $(DURATIONS) 2>&1 | sed -u 's/^/sail   /'
 
 test-live:
-	$(BIN)/pytest -m 'not long' $(LIVE) --durations=40 --durations-min=3 2>&1 | sed -u 's/^/live   /'
+	$(BIN)/pytest -m 'not long' $(LIVE) $(SLOW) $(DURATIONS) 2>&1 | sed -u 's/^/live   /'
 
 # Short runs of Spark spend most of their time on loading and compiling classes.
 CLASSES := $(VENV)/spark-classes.jsa
@@ -50,7 +56,7 @@ $(CLASSES): $(VENV)/.ready tools/archive_spark_classes.py
 	$(BIN)/python tools/archive_spark_classes.py $@
 
 test-on-spark: $(CLASSES)
-	SPARK_SUBMIT_OPTS='$(QUICK_START)' $(BIN)/pytest -m 'engine and not long and not slow_on_spark' --engine=spark --durations=40 --durations-min=3 2>&1 | sed -u 's/^/spark  /'
+	SPARK_SUBMIT_OPTS='$(QUICK_START)' $(BIN)/pytest -m 'engine and not long and not slow_on_spark' --engine=spark $(SLOW) $(DURATIONS) 2>&1 | sed -u 's/^/spark  /'
 
 # On a master and two workers whose Python, in .venv-workers, does not have this package.
 CLUSTER := tests/cluster tests/faults/test_executor_killed.py tests/records/test_executors_killed.py \

@@ -13,6 +13,8 @@ import standalone
 from shops import Shop
 from stillframe.engine import Engine, open_engine
 
+SLOW = Path(__file__).parent / "slow.txt"
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--engine", default="sail", choices=["spark", "sail"], help="the engine tests run on")
@@ -21,6 +23,23 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default="local[2]",
         help="where Apache Spark runs: a master's address, or `standalone` for a cluster made for the tests",
     )
+    parser.addoption(
+        "--slow", choices=["without", "only"], help=f"tests named in {SLOW.name}: none, or no others"
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """`make test` runs without the slow tests of its engine, `make test-more` runs these
+    (`tools/slow_tests.py`)."""
+    wanted = config.getoption("--slow")
+    if wanted is None:
+        return
+    engine = config.getoption("--engine")
+    named = set(SLOW.read_text(encoding="utf-8").splitlines())
+    slow = [f"{engine} {item.nodeid}" in named for item in items]
+    runs = [is_slow == (wanted == "only") for is_slow in slow]
+    config.hook.pytest_deselected(items=[item for item, run in zip(items, runs, strict=True) if not run])
+    items[:] = [item for item, run in zip(items, runs, strict=True) if run]
 
 
 @pytest.fixture(scope="session")
