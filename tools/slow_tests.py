@@ -1,7 +1,7 @@
 """Which tests `make test` leaves to `make test-more`: `slow_tests.py LOG...` writes `tests/slow.txt`.
 
-The logs are what both printed, run with DURATIONS='--durations=0 --durations-min=0.05'. Three processes share two
-cores, each with so many seconds of tests. Where there is more, the slowest go, but for what nothing else would
+The logs are what both printed with DURATIONS="--durations=0 --durations-min=0.05". Three processes share two
+cores, each with so many seconds of tests. Where there are more the slowest go, but for what nothing else would
 show (`KEPT`) and the quickest case of each test; a test that was not there when the list was made is run.
 """
 
