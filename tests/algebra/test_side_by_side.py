@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from concurrent.futures import Future
 from threading import get_ident
 
 import pytest
@@ -14,7 +15,7 @@ from stillframe.algebra.side_by_side import side_by_side
 
 @pytest.fixture(autouse=True)
 def two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_cores", lambda: 2)
+    monkeypatch.setattr(module, "cores", lambda: 2)
 
 
 def test_answers_come_in_order() -> None:
@@ -64,3 +65,23 @@ def test_a_forked_process_has_threads_of_its_own() -> None:
         os.waitpid(child, 0)
         pytest.fail("it waits for a thread that is not there")
     assert status == 0
+
+
+def test_when_it_is_interrupted_all_of_the_work_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    wait, done = module.wait, list[int]()
+
+    def interrupted(started: list[Future[None]]) -> object:
+        monkeypatch.setattr(module, "wait", wait)
+        raise KeyboardInterrupt
+
+    def work(number: int) -> None:
+        time.sleep(0.05)
+        done.append(number)
+
+    monkeypatch.setattr(module, "wait", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        side_by_side(work, range(20))
+    at_once = list(done)
+    assert len(at_once) < 20  # what had not begun is not begun any more
+    time.sleep(0.2)
+    assert done == at_once
