@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,8 @@ class Kept:
         asked = json.loads(json.dumps(asked))
         if any(one["asked"] == asked for one in self.found):
             return
-        self.found.append({**measure(), **asked, "asked": asked})
+        now = datetime.now(UTC).isoformat(" ", timespec="minutes")
+        self.found.append({**measure(), **asked, "asked": asked, "at": now})
         self.path.parent.mkdir(parents=True, exist_ok=True)
         document = {"experiment": self.name.split("-")[0], "scale": self.scale, "measurements": self.found}
         self.path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")

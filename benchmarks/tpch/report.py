@@ -136,10 +136,22 @@ def _row(one: Result) -> list[object]:
         one["peak_memory_bytes"] / 2**20,
         spent["times"],
         all(view["exact"] for view in one["exact"].values()),
+        one.get("at", ""),
     ]
 
 
-HEADS = ("who", "load s", "median s", "95 % s", "CPU s", "MB written", "peak MiB", "frames", "exact")
+HEADS = (
+    "who",
+    "load s",
+    "median s",
+    "95 % s",
+    "CPU s",
+    "MB written",
+    "peak MiB",
+    "frames",
+    "exact",
+    "measured",
+)
 
 
 def _sweep(folder: Path, stem: str, found: Sequence[Result]) -> Iterator[str]:
@@ -184,6 +196,7 @@ def _peers(folder: Path, stem: str, found: Sequence[Result]) -> Iterator[str]:
             ]
             if not mine:
                 continue
+            mine.sort(key=lambda one: not _is_ours(one))
             yield f"### {percent:g} % of every relation, {spread}\n"
             yield _table(HEADS, [_row(one) for one in mine])
             yield from _ratios(mine)
@@ -194,8 +207,12 @@ def _peers(folder: Path, stem: str, found: Sequence[Result]) -> Iterator[str]:
         yield _drawn(folder, f"{stem}-{spread}", title, "changes, % of each relation", drawn)
 
 
+def _is_ours(one: Result) -> bool:
+    return str(one["who"]).startswith("stillframe")
+
+
 def _ratios(mine: Sequence[Result]) -> Iterator[str]:
-    ours = [one for one in mine if one["who"].startswith("stillframe")]
+    ours = [one for one in mine if _is_ours(one)]
     others = [one for one in mine if one not in ours]
     if ours and others:
         rows = [
