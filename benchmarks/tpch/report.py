@@ -150,7 +150,7 @@ HEADS = (
     "peak MiB",
     "frames",
     "exact",
-    "measured",
+    "begun",
 )
 
 
