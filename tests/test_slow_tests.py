@@ -48,4 +48,5 @@ def test_what_is_on_the_list_is_there() -> None:
         engine, test = line.split(" ", 1)
         file, name = test.split("[", 1)[0].split("::", 1)
         assert engine in ("sail", "spark")
+        assert "[/" not in test, "a case is named by where the project lies"
         assert f"def {name}(" in (ROOT / file).read_text(encoding="utf-8"), line

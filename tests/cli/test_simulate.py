@@ -198,7 +198,9 @@ def test_all_beside_a_name_explains_the_name_only(simulate: Command) -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "algorithms"), [(INSERTION, ",".join(["all", *PUBLISHED])), (DELETION, "basic,t-strobe")]
+    ("file", "algorithms"),
+    [(INSERTION, ",".join(["all", *PUBLISHED])), (DELETION, "basic,t-strobe")],
+    ids=["all", "two"],
 )
 def test_a_terminal_of_80_columns_is_wide_enough(file: str, algorithms: str, monkeypatch: Any) -> None:
     screen = io.StringIO()
