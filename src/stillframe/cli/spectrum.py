@@ -21,6 +21,7 @@ from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
+from stillframe.algebra.side_by_side import cores
 from stillframe.cli.arguments import UsageError
 from stillframe.cli.output import Output
 from stillframe.cli.spectrum_svg import refusals, spectrum_svg
@@ -40,7 +41,7 @@ def spectrum(options: argparse.Namespace, output: Output) -> int:
     folder = _folder(options.witnesses)
     _refuse_no_file(options.svg)
     with _progress(output.err) as told:
-        cells = derived.spectrum(options.seed, options.scenarios, workers=_cores(), told=told)
+        cells = derived.spectrum(options.seed, options.scenarios, workers=cores(), told=told)
     found = derived.document(cells, options.seed, options.scenarios)
     if folder is not None:
         found = write_witnesses(found, folder)
@@ -68,12 +69,6 @@ def _folder(given: str | None) -> Path | None:
 def _refuse_no_file(given: str | None) -> None:
     if given is not None and (Path(given).is_dir() or not Path(given).absolute().parent.is_dir()):
         raise UsageError(f"{given} cannot be written", hint="--svg FILE names a file in a folder that exists")
-
-
-def _cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 @contextmanager
