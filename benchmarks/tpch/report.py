@@ -136,6 +136,7 @@ def _row(one: Result) -> list[object]:
         one["peak_memory_bytes"] / 2**20,
         spent["times"],
         all(view["exact"] for view in one["exact"].values()),
+        one["machine"].get("commit", ""),
         one.get("at", ""),
     ]
 
@@ -150,6 +151,7 @@ HEADS = (
     "peak MiB",
     "frames",
     "exact",
+    "commit",
     "begun",
 )
 
