@@ -39,7 +39,7 @@ from stillframe.algebra.evaluate import evaluate_scalar
 from stillframe.algebra.netting import netted
 from stillframe.algebra.plan import walk
 from stillframe.algebra.types import BIGINT, BOOLEAN, DATE, DOUBLE, INT, MAX_PRECISION, STRING, Type, decimal
-from stillframe.runtime import columnar
+from stillframe.engine import Room
 from stillframe.runtime.columnar import FAILURES, Columns, TooMany, columns_in, is_columnar, met, net_rows
 from stillframe.runtime.holding import arrow_of, bag_of
 
@@ -158,7 +158,7 @@ class World:
 
 
 def computed(plan: Plan, world: World) -> Bag:
-    table = netted(net_rows(plan, world.columns))
+    table = netted(net_rows(plan, world.columns, Room()))
     assert table.schema.types[:-1] == [arrow_type(t) for t in plan.schema.types]
     return bag_of(table.to_batches(), len(plan.schema), range(len(plan.schema)))
 
@@ -238,7 +238,7 @@ def test_what_is_left_to_others(name: str) -> None:
 
 @pytest.mark.parametrize("conditions", [(), (call("=", Ref(0, BIGINT), Ref(2, BIGINT)),)])
 def test_a_join_too_large_is_not_made(
-    conditions: tuple[Scalar, ...], monkeypatch: pytest.MonkeyPatch
+    conditions: tuple[Scalar, ...],
 ) -> None:
     rows = pa.table({"c0": [7] * 1000, "c1": [1] * 1000, "__count": [1] * 1000})
     plan = Project(Join((NUMBERS, NUMBERS), conditions), (Output("x", Ref(0, BIGINT)),))
@@ -247,7 +247,8 @@ def test_a_join_too_large_is_not_made(
         places = sorted(wanted)
         return columns_in([(rows.select([*(f"c{i}" for i in places), "__count"]), 1)], places)
 
-    assert net_rows(plan, contents).num_rows == 1000 * 1000
-    monkeypatch.setattr(columnar, "MOST_MADE", 1000 * 1000 - 1)
+    assert net_rows(plan, contents, Room()).num_rows == Room().made
     with pytest.raises(TooMany):
-        net_rows(plan, contents)
+        net_rows(plan, contents, Room(rows=Room().rows - 1))
+    with pytest.raises(TooMany):
+        net_rows(plan, contents, Room(bytes=4 * 1000 * 1000 - 1))

@@ -17,6 +17,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyspark.cloudpickle as cloudpickle
 import pytest
+from tests.room import driver_takes
 
 import servers
 from shops import Shop
@@ -36,7 +37,7 @@ cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 @pytest.fixture(autouse=True)
 def tasks_read_what_is_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.modules["stillframe.engine.stage"], "DRIVER_ROWS", FEW)
+    driver_takes(FEW, monkeypatch.setattr)
 
 
 def found_in(text: bytes) -> list[str]:

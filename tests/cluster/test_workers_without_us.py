@@ -14,6 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyspark.cloudpickle as cloudpickle
 import pytest
+from tests.room import driver_takes
 
 from shops import Shop
 from standalone import PACKAGES, Cluster, plain_environment
@@ -31,7 +32,7 @@ cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 @pytest.fixture(autouse=True)
 def tasks_read_what_is_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.modules["stillframe.engine.stage"], "DRIVER_ROWS", FEW)
+    driver_takes(FEW, monkeypatch.setattr)
 
 
 def test_the_zip_is_all_that_a_task_needs_of_us(tmp_path: Path) -> None:

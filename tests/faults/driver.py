@@ -19,6 +19,7 @@ from typing import Any
 
 import pyarrow as pa
 from faults_project import Writer, java_children, kill
+from tests.room import driver_takes
 
 from stillframe.errors import Busy, StillframeError
 from stillframe.runtime import Warehouse, ahead, load_project
@@ -110,7 +111,7 @@ class TroubledSource(SqliteSource):
 
 def troubled(wh: Warehouse, trouble: str) -> dict[str, Any]:
     """A refresh in which a task has to be run twice."""
-    sys.modules["stillframe.engine.stage"].DRIVER_ROWS = 50_000
+    driver_takes(50_000)
     wh.sources = {
         name: TroubledSource(name, source.path, None, trouble) for name, source in wh.sources.items()
     }

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyspark.cloudpickle as cloudpickle
 import pytest
 from faults_project import FaultsProject
+from tests.room import driver_takes
 
 from standalone import Cluster, Stages, wait_until
 from stillframe.engine import Engine
@@ -36,7 +37,7 @@ cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 @pytest.fixture(autouse=True)
 def tasks_read_what_is_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.modules["stillframe.engine.stage"], "DRIVER_ROWS", FEW)
+    driver_takes(FEW, monkeypatch.setattr)
 
 
 @dataclass(frozen=True)

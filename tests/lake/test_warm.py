@@ -9,8 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from stillframe.algebra.arrow import numbers
 from stillframe.lake import warm
-from stillframe.lake.warm import Warm, numbers, room
+from stillframe.lake.warm import Warm, room
 
 GROUPS, ROWS, NAMES = 6, 50, ("a", "b", "c")
 

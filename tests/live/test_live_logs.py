@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import Any
 
 import pytest
 from history_writers import Database
+from tests.room import driver_takes
 
 import servers
 from shops import Shop
@@ -313,7 +313,7 @@ def test_a_table_that_changes(request: pytest.FixtureRequest, shop: Shop, kind: 
 
 def test_a_change_too_large_for_the_driver(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is written as it comes, and the source is asked for it once."""
-    monkeypatch.setattr(sys.modules["stillframe.engine.stage"], "DRIVER_ROWS", 1000)
+    driver_takes(1000, monkeypatch.setattr)
     with world.shop.open() as w:
         settled(w)
         if world.kind == "postgres":

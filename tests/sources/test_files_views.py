@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import sys
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
 from exports import csv_text, put
+from tests.room import driver_takes
 
 from shops import Shop
 from stillframe import Warehouse
@@ -231,7 +231,7 @@ def test_a_database_by_snapshots_beside_exports(shop: Shop) -> None:
 
 @pytest.mark.engine
 def test_many_rows_are_compared_by_the_engine(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.modules["stillframe.engine.stage"], "DRIVER_ROWS", 500)
+    driver_takes(500, monkeypatch.setattr)
     many = [(f"C{i:05d}", f"{i}.5", None) for i in range(1, 2000)]
     with project(shop) as warehouse:
         put_rates(shop, [*RATES, *many])

@@ -21,7 +21,7 @@ SELECT o.id, c.name, CAST(o.at AS DATE) AS day, o.amount * 2 AS twice
 FROM shop.orders o JOIN crm.customers c ON c.id = o.customer_id
 """
 MANY = 60_000
-import_module("stillframe.engine.stage").DRIVER_ROWS = 50_000  # so that a task of the server reads them
+sf.Warehouse.room = import_module("stillframe.engine").Room(50_000)  # so that tasks of the server read more
 
 
 def run(database: Path, *statements: str) -> None:

@@ -13,10 +13,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from stillframe.algebra.arrow import COUNT
-from stillframe.engine import Engine, Part, Rewriting, rewrite, rewriting
+from stillframe.engine import Engine, Part, Rewriting, rewrite, rewrite_here, rewriting
+from stillframe.engine.rewriting import Leaving
 
 SCHEMA = pa.schema([("town", pa.string()), ("value", pa.int64()), ("day", pa.date32()), ("id", pa.int32())])
-KEYS = (("id",), ("town", "day", "id"))
+KEYS = (("id",), ("day", "id"), ("town", "day", "id"))  # two that are numbers, and one that is joined
 Row = tuple[str, int, date, int]
 
 
@@ -82,10 +83,9 @@ def test_oracle_rows_stay_that_no_later_change_takes_away(
         if not any(part.place for part in parts):
             continue
         work = Rewriting(tuple(parts), SCHEMA, key)
-        for number, some in enumerate(work.tasks()):
-            name = rewriting.write(work, some, folder)
-            (folder / name).rename(folder / f"part-{number:05}.parquet")
-        assert rows_of(folder) == expected, f"seed {seed}"
+        rewrite_here(work, folder / "attempt")
+        assert rows_of(folder / "attempt") == expected, f"seed {seed}"
+        assert len(list((folder / "attempt").iterdir())) == len(work.tasks())
 
 
 def test_a_key_that_is_null_leaves_by_nothing(tmp_path: Path) -> None:
@@ -93,8 +93,28 @@ def test_a_key_that_is_null_leaves_by_nothing(tmp_path: Path) -> None:
     pq.write_table(pa.table({"id": [1, None, 2]}, schema=schema), tmp_path / "base")
     pq.write_table(pa.table({"id": [2, None], COUNT: [-1, -1]}), tmp_path / "change")
     work = Rewriting((Part(tmp_path / "base", 3, 0), Part(tmp_path / "change", 2, 1)), schema, ("id",))
-    name = rewriting.write(work, work.parts, tmp_path)
+    name = rewriting.write(work, Leaving(work), work.parts, tmp_path)
     assert pq.read_table(tmp_path / name).column("id").to_pylist() == [1, None]
+
+
+@pytest.mark.parametrize("far", [5, 2**20, 2**61])
+def test_keys_far_apart_are_told_from_each_other(far: int, tmp_path: Path) -> None:
+    """Of two columns, so that keys between the least and the greatest may be more than there are numbers:
+    counted up to 2^64, (0, 4) and (4, 0) would then be one."""
+    schema = pa.schema([("a", pa.int64()), ("b", pa.int64())])
+    rows = [(a, b) for a in (-far, 0, 4, far) for b in (-far, 0, 4, far)]
+    gone = [(-far, -far), (far, far), (4, 0)]
+    base = pa.table(list(zip(*rows, strict=True)), schema=schema)
+    change = pa.table(list(zip(*gone, strict=True)), schema=schema).append_column(
+        COUNT, pa.array([-1] * 3, pa.int64())
+    )
+    pq.write_table(base, tmp_path / "base")
+    pq.write_table(change, tmp_path / "change")
+    work = Rewriting((Part(tmp_path / "base", 16, 0), Part(tmp_path / "change", 3, 1)), schema, ("a", "b"))
+    rewrite_here(work, tmp_path / "attempt")
+    [path] = (tmp_path / "attempt").iterdir()
+    found = [tuple(row.values()) for row in pq.read_table(path).to_pylist()]
+    assert found == [row for row in rows if row not in gone]
 
 
 @pytest.mark.engine

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
+from tests.room import driver_takes
 
 from shops import Shop
 from stillframe.algebra import (
@@ -27,7 +28,7 @@ from stillframe.algebra import (
 from stillframe.algebra.functions import FUNCTIONS
 from stillframe.algebra.types import BIGINT, DOUBLE, STRING
 from stillframe.engine import Engine
-from stillframe.runtime import Warehouse, columnar
+from stillframe.runtime import Warehouse
 from stillframe.runtime.evaluating import MOST_ROWS, is_exact, is_quick
 
 pytestmark = pytest.mark.engine
@@ -133,7 +134,7 @@ def test_joins_of_many_rows_need_no_engine(
                 assert not result.failures
                 assert {outcome.mode for outcome in result.outcomes.values()} <= {"incremental", "unchanged"}
         assert all(found.ok for found in warehouse.verify_all().values())
-        monkeypatch.setattr(columnar, "MOST_MADE", 100)
+        driver_takes(50, monkeypatch.setattr)
         filled.write("a", "UPDATE orders SET amount = amount + 1")
         with without_engine(), pytest.raises(Asked):
             warehouse.maintain()

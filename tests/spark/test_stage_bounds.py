@@ -12,8 +12,7 @@ import pytest
 
 from stillframe.algebra.arrow import staged_schema
 from stillframe.algebra.types import BIGINT, BOOLEAN, STRING
-from stillframe.engine import Engine, Staged, stage
-from stillframe.engine.stage import DRIVER_BYTES, DRIVER_ROWS
+from stillframe.engine import Engine, Room, Staged, stage
 
 
 class EngineNeeded(Exception):
@@ -24,7 +23,7 @@ def no_engine() -> Engine:
     raise EngineNeeded
 
 
-@pytest.mark.parametrize(("rows", "width"), [(DRIVER_ROWS // 4, 8), (4, DRIVER_BYTES // 16)])
+@pytest.mark.parametrize(("rows", "width"), [(Room().rows // 4, 8), (4, Room().bytes // 16)])
 def test_what_is_too_much_for_the_driver_is_let_go(tmp_path: Path, rows: int, width: int) -> None:
     taken = []
 

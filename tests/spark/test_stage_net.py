@@ -19,7 +19,7 @@ import pytest
 from stillframe.algebra import types as t
 from stillframe.algebra.arrow import COUNT, staged_schema
 from stillframe.algebra.bag import Bag
-from stillframe.engine import Engine, Read, Staged, stage
+from stillframe.engine import Engine, Read, Room, Staged, stage
 from stillframe.errors import SourceError
 
 pytestmark = pytest.mark.engine
@@ -107,7 +107,7 @@ def test_zeros_and_nans_are_equal_in_any_spelling(engine: Engine, tmp_path: Path
 def test_a_large_difference_stays_in_the_engine(
     engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(staging, "DRIVER_ROWS", 100)
+    monkeypatch.setattr(staging, "LITTLE", Room(100))
     before, after = [row(i) for i in range(400)], [row(i) for i in range(300, 700)]
     signed = difference(before, after)
     staged = stage(lambda: engine, reading(signed, TYPES), range(8), TYPES, tmp_path / "x", net=True)
@@ -121,7 +121,7 @@ def test_a_large_difference_stays_in_the_engine(
 def test_rows_without_columns_are_counted(
     engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(staging, "DRIVER_ROWS", 10)
+    monkeypatch.setattr(staging, "LITTLE", Room(10))
     for folder, counts, left in (("a", [1] * 30 + [-1] * 20, {(): 10}), ("b", [1] * 20 + [-1] * 20, {})):
         signed = [((), count) for count in counts]
         staged = stage(lambda: engine, reading(signed, ()), (), (), tmp_path / folder, net=True)
@@ -129,7 +129,7 @@ def test_rows_without_columns_are_counted(
 
 
 def test_what_is_read_once_is_written_as_it_comes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(staging, "DRIVER_ROWS", 10_000)
+    monkeypatch.setattr(staging, "LITTLE", Room(10_000))
     begun = list[int]()
 
     def read() -> Iterator[pa.RecordBatch]:
@@ -149,7 +149,7 @@ def test_what_is_read_once_is_written_as_it_comes(tmp_path: Path, monkeypatch: p
 def test_without_being_asked_to_rows_are_staged_as_they_come(
     engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(staging, "DRIVER_ROWS", 10)
+    monkeypatch.setattr(staging, "LITTLE", Room(10))
     signed = difference([row(i) for i in range(20)], [row(i) for i in range(20)])
     staged = stage(lambda: engine, reading(signed, TYPES), range(8), TYPES, tmp_path / "x")
     assert staged.rows == 40 and not staged.small and not staged.plain

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from stillframe.algebra.schema import Schema
 from stillframe.algebra.types import Type
 
 COUNT = "__count"
 TAG = "__transaction"
+SAMPLE_ROWS = 2_000
 
 _ARROW = {
     "BOOLEAN": pa.bool_(),
@@ -72,3 +75,21 @@ def tagged_schema(types: Sequence[Type]) -> pa.Schema:
 def named_schema(schema: Schema) -> pa.Schema:
     """The user's column names, as a view's table has them."""
     return pa.schema([pa.field(c.name, arrow_type(c.type)) for c in schema])
+
+
+def repeats(column: pa.ChunkedArray, times: int) -> bool:
+    """Whether each value occurs so many times in the mean, as far as the first rows tell."""
+    some = column.slice(0, SAMPLE_ROWS)
+    return bool(times * pc.count_distinct(some).as_py() <= len(some))
+
+
+def is_ordered(type_: pa.DataType) -> bool:
+    """Whether columns of a type have an order of numbers."""
+    return bool(pa.types.is_signed_integer(type_) or pa.types.is_date32(type_))
+
+
+def numbers(values: pa.Array | pa.ChunkedArray) -> NDArray[np.int64]:
+    """Values without NULL as numbers in the same order."""
+    if pa.types.is_date32(values.type):
+        values = values.cast(pa.int32())
+    return np.asarray(values.cast(pa.int64()).to_numpy())

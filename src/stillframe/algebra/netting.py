@@ -1,7 +1,7 @@
 """Signed rows in columns, each row once with the sum of its counts.
 
 Law: rows that differ in one column are two rows. So only those that agree with another in a number made of
-some columns are compared in all; of a change these are few.
+some columns are compared in all, with the one beside them; of a change these are few.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from stillframe.algebra.arrow import COUNT
-from stillframe.algebra.side_by_side import side_by_side
+from stillframe.algebra.arrow import COUNT, repeats
+from stillframe.algebra.side_by_side import cores, side_by_side
 
 _MIXED = np.uint64(0x9E3779B97F4A7C15)  # odd, its bits as many ones as zeros and in no pattern
 _HALF = np.uint64(32)
+_OFTEN = 16  # times that a text occurs, in the mean, for its place to be looked for
 
 
 def netted(table: pa.Table) -> pa.Table:
@@ -26,13 +27,65 @@ def netted(table: pa.Table) -> pa.Table:
     columns = [name for name in table.column_names if name != COUNT]
     if not columns or all_one(table):
         return table
-    alike = _may_be_alike([table.column(name) for name in columns], table.num_rows)
-    if alike is None:
+    marks = _marks([table.column(name) for name in columns], table.num_rows)
+    if marks is None:
         return _there(_added_up(table, columns))
-    if not alike.any():
+    order = np.argsort(marks)
+    in_order = marks[order]
+    follows = np.empty(table.num_rows, dtype=bool)  # of each row in order, whether it has the mark before it
+    follows[0], follows[1:] = False, in_order[1:] == in_order[:-1]
+    if not follows.any():
         return _there(table)
-    alone, others = _taken(table, np.flatnonzero(~alike)), _taken(table, np.flatnonzero(alike))
-    return pa.concat_tables([_there(alone), _there(_added_up(others, columns))])
+    in_runs = follows.copy()
+    in_runs[:-1] |= follows[1:]
+    return _runs_added_up(table, columns, order[in_runs], ~follows[in_runs])
+
+
+def _runs_added_up(
+    table: pa.Table, columns: Sequence[str], rows: NDArray[np.int64], begins: NDArray[np.bool_]
+) -> pa.Table:
+    """`rows` are in runs of one mark each, of which some `begins`; all others are alone. A run in which every
+    row equals the one before it is one row; rows of other runs are compared each with each."""
+    firsts = np.flatnonzero(begins)
+    runs = np.cumsum(begins) - 1
+    differs = np.zeros(len(firsts), dtype=bool)
+    later = np.flatnonzero(~begins)
+    equal = _equal([table.column(name) for name in columns], rows[later - 1], rows[later])
+    differs[runs[later[~equal]]] = True
+    counts = table.column(COUNT).to_numpy().copy()
+    sums = np.add.reduceat(counts[rows], firsts)
+    counts[rows] = 0
+    counts[rows[firsts]] = np.where(differs, 0, sums)
+    there = pa.array(counts != 0)
+    kept = side_by_side(lambda name: table.column(name).filter(there), columns)
+    one_each = pa.table([*kept, pa.array(counts[counts != 0])], schema=table.schema)
+    if not differs.any():
+        return one_each
+    others = _taken(table, rows[differs[runs]])
+    return pa.concat_tables([one_each, _there(_added_up(others, columns))])
+
+
+def _equal(
+    columns: Sequence[pa.ChunkedArray], here: NDArray[np.int64], there: NDArray[np.int64]
+) -> NDArray[np.bool_]:
+    """Of rows, here and there, whether they agree in all columns; of floats, which have two spellings of zero
+    and a value that equals nothing, nobody says so."""
+    if any(not _is_compared(column.type) for column in columns):
+        return np.zeros(len(here), dtype=bool)
+    left, right = pa.array(here), pa.array(there)
+
+    def agree(column: pa.ChunkedArray) -> NDArray[np.bool_]:
+        one, other = column.take(left), column.take(right)
+        same = pc.fill_null(pc.equal(one, other), False)
+        if column.null_count:
+            same = pc.or_(same, pc.and_(pc.is_null(one), pc.is_null(other)))
+        return np.asarray(same.to_numpy())
+
+    return np.asarray(np.logical_and.reduce(side_by_side(agree, columns)))
+
+
+def _is_compared(type_: pa.DataType) -> bool:
+    return not pa.types.is_floating(type_) and not pa.types.is_nested(type_)
 
 
 def _taken(table: pa.Table, rows: NDArray[np.int64]) -> pa.Table:
@@ -57,23 +110,24 @@ def all_one(table: pa.Table) -> bool:
     return bool(table.num_rows == 0 or pc.all(pc.equal(table.column(COUNT), 1)).as_py())
 
 
-def _may_be_alike(columns: Sequence[pa.ChunkedArray], rows: int) -> NDArray[np.bool_] | None:
-    """Of each row, whether there may be another like it; None where no column tells. Equal values give equal
-    words; so do some that differ, NULL and 0 for one."""
-    words = [word for column in columns for word in _words(column)]
+def _marks(columns: Sequence[pa.ChunkedArray], rows: int) -> NDArray[np.uint64] | None:
+    """Of each row a number, the same for rows that are alike; None where no column tells. Equal values give
+    equal words; so do some that differ, NULL and 0 for one."""
+    words = [word for found in side_by_side(_words, columns) for word in found]
     if not words:
         return None
     marks = np.zeros(rows, dtype=np.uint64)
-    for word in words:
-        marks = (marks ^ word) * _MIXED
-        marks ^= marks >> _HALF
-    order = np.argsort(marks)
-    in_order = marks[order]
-    same = in_order[1:] == in_order[:-1]
-    alike = np.zeros(rows, dtype=bool)
-    alike[order[1:][same]] = True
-    alike[order[:-1][same]] = True
-    return alike
+    size = -(-rows // cores())
+
+    def mix(begin: int) -> None:
+        mine = marks[begin : begin + size]
+        for word in words:
+            mine ^= word[begin : begin + size]
+            mine *= _MIXED
+            mine ^= mine >> _HALF
+
+    side_by_side(mix, range(0, rows, size))
+    return marks
 
 
 def _words(column: pa.ChunkedArray) -> list[NDArray[np.uint64]]:
@@ -88,6 +142,8 @@ def _words(column: pa.ChunkedArray) -> list[NDArray[np.uint64]]:
         ]
         both = np.concatenate(parts) if parts else np.empty(0, np.uint64)
         return [both[0::2], both[1::2]] if type_.precision > 18 else [both[0::2]]
+    if pa.types.is_string(type_):
+        return _places(column)
     if pa.types.is_timestamp(type_) or pa.types.is_date32(type_):
         column = column.cast(pa.int64() if pa.types.is_timestamp(type_) else pa.int32())
     if not pa.types.is_integer(column.type):
@@ -95,3 +151,12 @@ def _words(column: pa.ChunkedArray) -> list[NDArray[np.uint64]]:
     column = column.cast(pa.int64())
     column = column.fill_null(0) if column.null_count else column
     return [column.to_numpy().view(np.uint64)]
+
+
+def _places(texts: pa.ChunkedArray) -> list[NDArray[np.uint64]]:
+    """Texts as their places among those that differ; none where most of them do, and it takes long."""
+    if not repeats(texts, _OFTEN):
+        return []
+    encoded = texts.dictionary_encode().unify_dictionaries()
+    places = [pc.fill_null(chunk.indices, 0).to_numpy() for chunk in encoded.chunks]
+    return [np.concatenate([np.empty(0, np.int32), *places]).astype(np.uint64)]

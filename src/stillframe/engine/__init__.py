@@ -8,7 +8,8 @@ from stillframe.engine.plan_sql import (
     repeated_sql,
     select_sql,
 )
-from stillframe.engine.rewriting import Part, Rewriting, rewrite
+from stillframe.engine.rewriting import Part, Rewriting, rewrite, rewrite_here
+from stillframe.engine.room import Room, is_beside, room_within
 from stillframe.engine.sail_sql import EngineRefused
 from stillframe.engine.sail_texts import misread_by_sail
 from stillframe.engine.scalar_sql import ScalarWriter
@@ -47,6 +48,7 @@ __all__ = [
     "Part",
     "Read",
     "Rewriting",
+    "Room",
     "ScalarWriter",
     "Staged",
     "Tables",
@@ -59,6 +61,7 @@ __all__ = [
     "engine_errors",
     "followed_by",
     "identifier",
+    "is_beside",
     "is_connect",
     "is_nothing",
     "misread_by_sail",
@@ -67,6 +70,8 @@ __all__ = [
     "read_files",
     "repeated_sql",
     "rewrite",
+    "rewrite_here",
+    "room_within",
     "select_sql",
     "stage",
     "staged_by_task",

@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from stillframe.algebra.arrow import COUNT, internal_name
+from stillframe.algebra.arrow import COUNT, internal_name, repeats
 from stillframe.algebra.schema import Schema
 from stillframe.algebra.side_by_side import side_by_side
 from stillframe.algebra.types import Type
@@ -39,7 +38,6 @@ TOLD_BY_TASKS = (
 )
 FILES = 2  # that many rows of the driver are written to, side by side
 FILE_ROWS = 100_000
-SAMPLE_ROWS = 2_000
 
 
 def spark_type(type_: Type) -> Any:
@@ -103,21 +101,19 @@ def write_rows(table: pa.Table, folder: Path) -> None:
     if not table.num_rows:
         return
     folder.mkdir(parents=True)
-    repeated = [name for name in table.column_names if _repeats(table.column(name))]
     size = -(-table.num_rows // FILES) if table.num_rows > FILE_ROWS else table.num_rows
 
     def write(begin: int) -> None:
-        path = folder / f"part-{begin // size}.parquet"
-        part = table.slice(begin, size)
-        pq.write_table(part, path, use_dictionary=repeated or False, store_decimal_as_integer=True)
+        with table_writer(folder / f"part-{begin // size}.parquet", table.schema, table) as file:
+            file.write_table(table.slice(begin, size))
 
     side_by_side(write, range(0, table.num_rows, size))
 
 
-def _repeats(column: pa.ChunkedArray) -> bool:
-    """Whether a dictionary of the values is likely shorter than they are."""
-    some = column.slice(0, SAMPLE_ROWS)
-    return bool(2 * pc.count_distinct(some).as_py() <= len(some))
+def table_writer(path: Path, schema: pa.Schema, some: pa.Table) -> pq.ParquetWriter:
+    """A file of rows like these. Only of columns whose values repeat there is a dictionary: it takes long."""
+    repeated = [name for name in schema.names if repeats(some.column(name), 2)]
+    return pq.ParquetWriter(path, schema, use_dictionary=repeated or False, store_decimal_as_integer=True)
 
 
 @contextmanager

@@ -89,6 +89,13 @@ class Engine:
     def writer(self) -> ScalarWriter:
         return ScalarWriter(sail=self.kind == "sail")
 
+    @property
+    def is_beside(self) -> bool:
+        """Whether it runs on the driver's own machine, as far as that is known."""
+        if is_connect(self.maintenance):
+            return self._server is not None
+        return str(self.caller.sparkContext.master).startswith("local")
+
     def sql(self, text: str) -> DataFrame:
         return self.maintenance.sql(text)
 

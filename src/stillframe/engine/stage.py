@@ -24,13 +24,13 @@ from stillframe.algebra.netting import all_one, netted
 from stillframe.algebra.types import Type
 from stillframe.engine.files import engine_errors, read_files, staged_struct, write_query
 from stillframe.engine.plan_sql import canonical_sql, consolidated_sql
+from stillframe.engine.room import Room
 from stillframe.engine.session import Engine
 from stillframe.engine.shipping import ship
 from stillframe.errors import SourceError
 
-DRIVER_ROWS = 500_000  # that the driver reads itself
-DRIVER_BYTES = 128 * 2**20  # and no more than this
 TASK_ROWS = 50_000  # that one task takes without delay
+LITTLE = Room()  # where nobody says how much there is
 
 Read = Callable[[], Iterator[pa.RecordBatch]]
 
@@ -119,26 +119,26 @@ def columns_of(files: Sequence[Path], names: Sequence[str], types: Sequence[Type
     return pa.concat_tables([wanted.empty_table(), *(part.cast(wanted) for part in parts)])
 
 
-def staged_query(engine: Engine, sql: str, types: Sequence[Type], folder: Path) -> Staged:
+def staged_query(
+    engine: Engine, sql: str, types: Sequence[Type], folder: Path, room: Room | None = None
+) -> Staged:
     """The signed rows of a query, computed by the engine."""
     write_query(engine, sql, folder)
     # An engine that has no row to write may write nothing at all.
     found = folder.iterdir() if folder.is_dir() else ()
     files = tuple(sorted(p for p in found if p.suffix == ".parquet" and p.name[0] not in "._"))
     rows = sum(pq.read_metadata(path).num_rows for path in files)
-    small = _fits_driver(files, rows)
+    small = _fits(files, rows, room or LITTLE)
     return Staged(
         files if rows else (), tuple(range(len(types))), tuple(types), rows, plain=False, small=small
     )
 
 
-def _fits_driver(files: Sequence[Path], rows: int) -> bool:
-    if rows > DRIVER_ROWS:
+def _fits(files: Sequence[Path], rows: int, room: Room) -> bool:
+    if rows > room.rows:
         return False
     footers = map(pq.read_metadata, files)
-    return (
-        sum(f.row_group(i).total_byte_size for f in footers for i in range(f.num_row_groups)) <= DRIVER_BYTES
-    )
+    return sum(f.row_group(i).total_byte_size for f in footers for i in range(f.num_row_groups)) <= room.bytes
 
 
 def stage(
@@ -150,16 +150,19 @@ def stage(
     *,
     net: bool = False,
     once: bool = False,
+    room: Room | None = None,
 ) -> Staged:
     """Run a read to its end and leave its rows in `folder`; the engine starts only if it is needed. Rows are
     `net` if those that cancel are gone, however many they are; few rows always are. What is read `once` is
     not begun again by a task where it is too much to hold: the driver writes it as it comes."""
-    most = DRIVER_ROWS
+    room = few = room or LITTLE
     if net and any(type_.name == "DOUBLE" for type_ in types):
-        most = min(most, TASK_ROWS)  # only the engine knows equal floats of two spellings
+        few = replace(
+            room, rows=min(room.rows, TASK_ROWS)
+        )  # only the engine knows equal floats of two spellings
     found, schema = read(), staged_schema(types)
     try:
-        batches, is_all = _few(found, schema, most)
+        batches, is_all = _few(found, schema, few)
         if is_all:
             return staged_table(netted(pa.Table.from_batches(batches, schema)), positions, types, folder)
         if once and not net:
@@ -169,11 +172,11 @@ def stage(
             found.close()
     del batches
     if net:
-        return _net_by_task(engine(), read, positions, types, folder)
+        return _net_by_task(engine(), read, positions, types, folder, room)
     return staged_by_task(engine(), read, positions, types, folder)
 
 
-def _few(found: Iterator[pa.RecordBatch], schema: pa.Schema, most: int) -> tuple[list[pa.RecordBatch], bool]:
+def _few(found: Iterator[pa.RecordBatch], schema: pa.Schema, room: Room) -> tuple[list[pa.RecordBatch], bool]:
     """What is read at first, and whether it is all; a read of more than the driver should hold goes on."""
     batches, rows, size = [], 0, 0
     for batch in found:
@@ -182,7 +185,7 @@ def _few(found: Iterator[pa.RecordBatch], schema: pa.Schema, most: int) -> tuple
         batches.append(batch)
         rows += batch.num_rows
         size += batch.nbytes
-        if rows > most or size > DRIVER_BYTES:
+        if rows > room.rows or size > room.bytes:
             return batches, False
     return batches, True
 
@@ -207,13 +210,14 @@ def staged_table(table: pa.Table, positions: Sequence[int], types: Sequence[Type
     return Staged((), tuple(positions), tuple(types), rows, all_one(table), True, table, folder)
 
 
-def followed_by(first: Staged, rest: Staged, folder: Path) -> Staged:
+def followed_by(first: Staged, rest: Staged, folder: Path, room: Room | None = None) -> Staged:
     """The changes of two intervals of which one begins where the other ends, as those of one."""
     if not first.rows or not rest.rows:
         return first if first.rows else rest
-    if first.small and rest.small and first.rows + rest.rows <= DRIVER_ROWS:
+    room = room or LITTLE
+    if first.small and rest.small and first.rows + rest.rows <= room.rows:
         both = pa.concat_tables([part.table(part.positions) for part in (first, rest)])
-        if both.nbytes <= DRIVER_BYTES:
+        if both.nbytes <= room.bytes:
             return staged_table(netted(both), first.positions, first.types, folder)
     files, rows = (*first.files, *rest.files), first.rows + rest.rows
     return Staged(files, first.positions, first.types, rows, first.plain and rest.plain, small=False)
@@ -262,7 +266,7 @@ def _written(folder: Path, positions: Sequence[int], types: Sequence[Type]) -> S
 
 
 def _net_by_task(
-    engine: Engine, read: Read, positions: Sequence[int], types: Sequence[Type], folder: Path
+    engine: Engine, read: Read, positions: Sequence[int], types: Sequence[Type], folder: Path, room: Room
 ) -> Staged:
     """What is read is compared by the engine; what is left of it may be few rows, which the driver keeps."""
     raw, net = folder / "raw", folder / "net"
@@ -274,7 +278,7 @@ def _net_by_task(
     write_query(engine, consolidated_sql(rows, len(types)), net)
     left = _written(net, positions, types)
     shutil.rmtree(raw)
-    if not _fits_driver(left.files, left.rows):
+    if not _fits(left.files, left.rows, room):
         return left
     schema = staged_schema(types)
     table = pa.concat_tables([schema.empty_table(), *(_read_as(path, schema) for path in left.files)])

@@ -19,10 +19,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from stillframe.algebra import Column, Schema, Type
-from stillframe.algebra.arrow import COUNT, arrow_type, staged_schema
+from stillframe.algebra.arrow import COUNT, arrow_type, is_ordered, numbers, staged_schema
 from stillframe.algebra.side_by_side import side_by_side
 from stillframe.lake.frame import ViewState
-from stillframe.lake.warm import WARM, is_ordered, numbers
+from stillframe.lake.warm import WARM
 
 MOST_READ = 500_000  # rows in the row groups that are read
 MOST_FOUND = 50_000  # rows

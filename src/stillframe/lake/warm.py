@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from stillframe.algebra.arrow import one_array
+from stillframe.algebra.arrow import numbers, one_array
 
 SHARE = 4  # of the memory there is, one part
 CGROUPS = Path("/sys/fs/cgroup")
@@ -153,18 +153,6 @@ class File:
             self._warm.hold(place, found)
         assert isinstance(found, Ordered)
         return found
-
-
-def is_ordered(type_: pa.DataType) -> bool:
-    """Whether columns of a type have an order of numbers."""
-    return pa.types.is_signed_integer(type_) or pa.types.is_date32(type_)
-
-
-def numbers(values: pa.Array) -> NDArray[np.int64]:
-    """Values without NULL as numbers in the same order."""
-    if pa.types.is_date32(values.type):
-        values = values.cast(pa.int32())
-    return values.cast(pa.int64()).to_numpy()
 
 
 def _ordered(column: pa.Array) -> Ordered:

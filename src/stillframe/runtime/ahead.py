@@ -25,7 +25,7 @@ from pathlib import Path
 
 from stillframe.algebra.selection import Selection
 from stillframe.algebra.types import Type
-from stillframe.engine import Engine, Staged, followed_by, stage
+from stillframe.engine import Engine, Room, Staged, followed_by, stage
 from stillframe.lake.storage import Storage
 from stillframe.runtime.outcome import Observer, Step, unobserved
 from stillframe.sources.base import Capture, Position, Source
@@ -77,12 +77,14 @@ class Ahead:
         sources: Mapping[str, Source],
         consumer: str,
         observe: Observer = unobserved,
+        room: Room | None = None,
     ) -> None:
         self._lake = lake
         self._engine = engine
         self._sources = sources
         self._consumer = consumer
         self._observe = observe
+        self._room = room or Room()
         self._reader: threading.Thread | None = None
         self._enough = threading.Event()
         self._taken = Taken()
@@ -147,10 +149,11 @@ class Ahead:
         for number, each in enumerate(wanted):
             place = self._taken.folder / f"{source}-{upto.sequence}-{number}"
             read = partial(at.changes, each.table, each.names, after, upto, where=each.where)
-            staged = stage(self._engine, read, each.positions, each.types, place / "new", once=True)
+            new = place / "new"
+            staged = stage(self._engine, read, each.positions, each.types, new, once=True, room=self._room)
             before = self._taken.pieces.get(each)
             if before is not None:
-                staged = followed_by(before[0], staged, place / "all")
+                staged = followed_by(before[0], staged, place / "all", self._room)
             found[each] = (staged, upto)
             self._observe(Step.AHEAD, each.relation)
         self._taken.pieces.update(found)

@@ -43,7 +43,7 @@ from stillframe.lake.reader import content, is_keyed
 from stillframe.runtime.columnar import Columns, columns_in, met
 from stillframe.runtime.evaluating import is_exact_scalar
 from stillframe.runtime.holding import bag_of
-from stillframe.runtime.reads import KEY_LIMIT, LOOKED_AT, Reads, Upstream, ViewFiles
+from stillframe.runtime.reads import KEY_LIMIT, Reads, Upstream, ViewFiles
 from stillframe.sources.base import Keys, Position
 
 
@@ -250,7 +250,9 @@ class Binder:
             relation = self.left[scan.relation].relation if scan.relation in self.left else scan.relation
             if relation in self.upstream:
                 found_here = column.type.name != "DOUBLE"  # zero has two spellings there
-                found_here = found_here and len(values) <= (LOOKED_AT if self._thorough else KEY_LIMIT)
+                found_here = found_here and len(values) <= (
+                    self.reads.room.rows if self._thorough else KEY_LIMIT
+                )
             else:
                 found_here = len(values) <= KEY_LIMIT and self.reads.pushable(relation, link.column)
             if found_here:

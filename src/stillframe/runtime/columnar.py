@@ -38,11 +38,10 @@ from stillframe.algebra.scalar import refs
 from stillframe.algebra.side_by_side import side_by_side
 from stillframe.algebra.types import BOOLEAN, MAX_PRECISION, VOID, Type, as_decimal
 from stillframe.change import column_of, join_order
+from stillframe.engine import Room
 from stillframe.runtime.evaluating import is_exact_scalar
 
-MOST_READ = 2_000_000  # rows
-MOST_MADE = 1_000_000  # rows of a join
-
+DENSE = 16  # values between the least and the greatest key, for each key
 Numbers = NDArray[np.int64]
 Contents = Callable[[Scan, Collection[int]], "Columns"]
 _COMPARED: dict[str, Callable[..., Any]] = {
@@ -153,34 +152,36 @@ def _equated(condition: Scalar) -> tuple[int, int] | None:
     return None
 
 
-def net_rows(plan: Plan, contents: Contents) -> pa.Table:
+def net_rows(plan: Plan, contents: Contents, room: Room) -> pa.Table:
     """The rows of a columnar plan under staged names, each once with its count; `contents` gives a scan's
     columns."""
     width = len(plan.schema)
-    made = _rows(plan, frozenset(range(width)), contents)
-    schema = staged_schema(plan.schema.types)
-    return pa.table([*(made.columns[i] for i in range(width)), pa.array(made.counts)], schema=schema)
+    terms = plan.inputs if isinstance(plan, UnionAll) else (plan,)
+    made = side_by_side(lambda term: _rows(term, frozenset(range(width)), contents, room), terms)
+    columns = [pa.chunked_array([part.columns[i] for part in made]) for i in range(width)]
+    counts = pa.chunked_array([pa.array(part.counts) for part in made])
+    return pa.table([*columns, counts], schema=staged_schema(plan.schema.types))
 
 
-def _rows(plan: Plan, wanted: frozenset[int], contents: Contents) -> Columns:
+def _rows(plan: Plan, wanted: frozenset[int], contents: Contents, room: Room) -> Columns:
     match plan:
         case Scan():
             return contents(plan, wanted)
         case Negate(source):
-            rows = _rows(source, wanted, contents)
+            rows = _rows(source, wanted, contents, room)
             return Columns(rows.columns, -rows.counts)
         case UnionAll(parts):
-            return _sum(side_by_side(lambda part: _rows(part, wanted, contents), parts), wanted)
+            return _sum(side_by_side(lambda part: _rows(part, wanted, contents, room), parts), wanted)
         case Project(source, outputs):
             scalars = {i: outputs[i].scalar for i in wanted}
-            rows = _rows(source, frozenset[int]().union(*map(refs, scalars.values())), contents)
+            rows = _rows(source, frozenset[int]().union(*map(refs, scalars.values())), contents, room)
             return Columns({i: _value(s, rows.columns, len(rows)) for i, s in scalars.items()}, rows.counts)
         case Filter(source, predicate):
-            rows = _rows(source, wanted | refs(predicate), contents)
+            rows = _rows(source, wanted | refs(predicate), contents, room)
             kept = _met([predicate], rows.columns, len(rows))
             return Columns({i: rows.columns[i] for i in wanted}, rows.counts).at(kept)
         case Join():
-            return _join(plan, wanted, contents)
+            return _join(plan, wanted, contents, room)
     raise AssertionError(f"not columnar: {type(plan).__name__}")
 
 
@@ -258,14 +259,14 @@ def _truth(scalar: Scalar, columns: Mapping[int, pa.Array], rows: int) -> pa.Arr
 # -- joins
 
 
-def _join(join: Join, wanted: frozenset[int], contents: Contents) -> Columns:
+def _join(join: Join, wanted: frozenset[int], contents: Contents, room: Room) -> Columns:
     """From the change outward. Until the end a row of the join is a number of a row in each input."""
     looked_at = wanted.union(*map(refs, join.conditions))
     places: dict[int, Columns] = {}
     for place, plan in enumerate(join.inputs):
         offset = join.offsets[place]
         mine = frozenset(p - offset for p in looked_at if offset <= p < offset + len(plan.schema))
-        places[place] = _rows(plan, mine, contents)
+        places[place] = _rows(plan, mine, contents, room)
     first, *others = join_order(join)
     made = {first: np.arange(len(places[first]), dtype=np.int64)}
     counts, pending = places[first].counts, list(join.conditions)
@@ -274,6 +275,12 @@ def _join(join: Join, wanted: frozenset[int], contents: Contents) -> Columns:
         place = join.input_of(position)
         return places[place].columns[position - join.offsets[place]].take(pa.array(made[place]))
 
+    def width(position: int) -> float:
+        place = join.input_of(position)
+        return float(places[place].columns[position - join.offsets[place]].nbytes) / max(
+            1, len(places[place])
+        )
+
     for place in (first, *others):
         if place != first:
             links = [
@@ -281,7 +288,7 @@ def _join(join: Join, wanted: frozenset[int], contents: Contents) -> Columns:
             ]
             new_columns = [places[place].columns[new - join.offsets[place]] for _, new in links]
             rows, partners = _pairs(
-                [column(old) for old, _ in links], new_columns, len(counts), len(places[place])
+                [column(old) for old, _ in links], new_columns, len(counts), len(places[place]), room.made
             )
             counts = counts[rows] * places[place].counts[partners]
             made = {p: taken[rows] for p, taken in made.items()} | {place: partners}
@@ -291,6 +298,7 @@ def _join(join: Join, wanted: frozenset[int], contents: Contents) -> Columns:
             pending = [c for c in pending if c not in ready]
             kept = _met(ready, {p: column(p) for c in ready for p in refs(c)}, len(counts))
             counts, made = counts[kept], {p: taken[kept] for p, taken in made.items()}
+    _bounded(sum(map(width, wanted)) * len(counts), room.bytes_made)
     return Columns(_each(column, wanted), counts)
 
 
@@ -305,30 +313,53 @@ def _linking(condition: Scalar, join: Join, place: int, made: Collection[int]) -
 
 
 def _pairs(
-    here: Sequence[pa.Array], there: Sequence[pa.Array], rows_here: int, rows_there: int
+    here: Sequence[pa.Array], there: Sequence[pa.Array], rows_here: int, rows_there: int, most: int
 ) -> tuple[Numbers, Numbers]:
     """The numbers of the rows, here and there, that agree in all columns; NULL agrees with nothing."""
     if not here:
-        _bounded(rows_here * rows_there)
+        _bounded(rows_here * rows_there, most)
         return (
             np.repeat(np.arange(rows_here), rows_there),
             np.tile(np.arange(rows_there), rows_here),
         )
     marks_here, marks_there, known_here, known_there = _marks(here, there)
+    places = _places(marks_there[known_there], marks_here[known_here])
+    if places is not None:
+        met = places >= 0
+        _bounded(int(np.count_nonzero(met)), most)
+        return known_here[met], known_there[places[met]]
     order = known_there[np.argsort(marks_there[known_there], kind="stable")]
     in_order = marks_there[order]
     looked_for = marks_here[known_here]
     begin = np.searchsorted(in_order, looked_for, "left")
     times = np.searchsorted(in_order, looked_for, "right") - begin
     made = int(times.sum())
-    _bounded(made)
+    _bounded(made, most)
     shift = begin - (np.cumsum(times) - times)
     partners = order[np.arange(made) + np.repeat(shift, times)]
     return np.repeat(known_here, times), partners
 
 
-def _bounded(made: int) -> None:
-    if made > MOST_MADE:
+def _places(keys: Numbers, looked_for: Numbers) -> Numbers | None:
+    """Where each value is among the keys, or -1; None where a key is there twice, or keys lie so far apart
+    that a place for each value between them would be too many."""
+    if not len(keys):
+        return np.full(len(looked_for), -1)
+    least, most = int(keys.min()), int(keys.max())
+    if most - least > DENSE * len(keys):
+        return None
+    places = np.full(most - least + 1, -1, dtype=np.int64)
+    places[keys - least] = np.arange(len(keys))
+    if np.count_nonzero(places >= 0) < len(keys):
+        return None
+    among = (looked_for >= least) & (looked_for <= most)
+    found: Numbers = places[np.where(among, looked_for, least) - least]
+    found[~among] = -1
+    return found
+
+
+def _bounded(made: float, most: int) -> None:
+    if made > most:
         raise TooMany
 
 

@@ -25,7 +25,7 @@ from stillframe.engine import (
     write_rows,
 )
 from stillframe.runtime.binding import Binder, Table
-from stillframe.runtime.columnar import FAILURES, MOST_READ, is_columnar, net_rows
+from stillframe.runtime.columnar import FAILURES, is_columnar, net_rows
 from stillframe.runtime.evaluating import is_exact, is_quick
 from stillframe.runtime.holding import arrow_of
 
@@ -47,7 +47,7 @@ class Computing:
         table, types = self._table(plan), plan.schema.types
         if table is not None:
             return staged_table(table, range(len(types)), types, folder)
-        return staged_query(self.engine(), self._net_sql(plan), types, folder)
+        return staged_query(self.engine(), self._net_sql(plan), types, folder, self.binder.reads.room)
 
     def keys(self, plan: Plan, width: int, folder: Path) -> Staged:
         """What the net rows of a plan have in their first columns, each once."""
@@ -56,7 +56,7 @@ class Computing:
             return staged_table(_distinct(table, width), range(width), schema.types, folder)
         columns = ", ".join([*(internal_name(i) for i in range(width)), f"CAST(1 AS BIGINT) AS {COUNT}"])
         query = f"SELECT DISTINCT {columns} FROM ({self._net_sql(plan)})"
-        return staged_query(self.engine(), query, schema.types, folder)
+        return staged_query(self.engine(), query, schema.types, folder, self.binder.reads.room)
 
     def write(self, plan: Plan, schema: Schema, folder: Path) -> None:
         """The net rows of a plan under a view's names; there may be no file where there are none."""
@@ -99,10 +99,12 @@ class Computing:
         return None if bag is None else arrow_of(bag, plan.schema)
 
     def _in_columns(self, plan: Plan, read: Mapping[str, Table]) -> pa.Table | None:
-        if sum(table.rows for table in read.values()) > MOST_READ:
+        room = self.binder.reads.room
+        if sum(table.rows for table in read.values()) > room.read:
             return None
         try:
-            rows = net_rows(plan, lambda scan, wanted: read[scan.relation].columns(wanted, scan.schema))
+            contents = {name: table.columns for name, table in read.items()}
+            rows = net_rows(plan, lambda scan, wanted: contents[scan.relation](wanted, scan.schema), room)
         except FAILURES:
             return None
         return netted(rows)

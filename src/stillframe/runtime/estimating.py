@@ -31,13 +31,14 @@ from stillframe.change.propagation import (
     join_graph,
     propagated,
 )
+from stillframe.engine import Room
 from stillframe.runtime.columnar import is_columnar
 from stillframe.runtime.statistics import Relation
 
 COLUMN_BYTES = 12  # of a row as it is read
 UNKNOWN_ROWS = 100_000  # of a relation that only its source has: it is asked for few of them by key
 LOOK_UP, ROW_HERE = 0.005, 1e-5  # seconds, of the driver
-COLUMNAR_ROWS, COLUMNAR_ROW = 300_000, 3e-6  # changed rows that are computed in columns; seconds of a row
+COLUMNAR_SHARE, COLUMNAR_ROW = 0.6, 3e-6  # of the rows there is room for; seconds of a row made in columns
 TREES_KEPT = 256
 SOURCE_ROW_SECONDS = 5e-6  # of a source that was never timed
 
@@ -118,6 +119,7 @@ class Estimator:
     settle_rows: float  # the part of a view's rows that changes may be before they are folded in
     driver_rows: int = 0  # of a change that is computed without a job
     trees: dict[tuple[object, ...], Tree] = field(default_factory=dict)
+    room: Room = field(default_factory=Room)  # of the driver
 
     def tree(self, join: Join, graph: JoinGraph) -> Tree:
         key = (self.prices, join, graph.inputs, graph.sizes)
@@ -168,7 +170,7 @@ class Estimator:
         """The prices of a change: of the driver, where it computes."""
         if rows_in <= self.driver_rows:
             return without_jobs(self.prices)
-        if self.driver_rows and rows_in <= COLUMNAR_ROWS and is_columnar(plan):
+        if self.driver_rows and rows_in <= COLUMNAR_SHARE * self.room.rows and is_columnar(plan):
             return in_columns(self.prices)
         return self.prices
 

@@ -28,6 +28,7 @@ from stillframe.change import (
     terms,
 )
 from stillframe.change.propagation import Family, choose
+from stillframe.engine import Room
 from stillframe.errors import StillframeError
 from stillframe.lake.frame import ViewState
 from stillframe.runtime.checking import operators
@@ -81,11 +82,12 @@ def explain(
     warehouse: Path | None = None,
     settle_rows: float = SettleBound.rows,
     driver_rows: int = MOST_ROWS,
+    room: Room | None = None,
 ) -> dict[str, Any]:
     """The terms are those of all relations: a refresh leaves out the terms whose change is empty. Of a join,
     `propagation` says in which order changes are propagated, by the changes that wait."""
     plans = {"incremental": _incremental(view, situation, sources), "full": _full(view, situation)}
-    estimator = Estimator(prices(engine, warehouse), settle_rows, driver_rows)
+    estimator = Estimator(prices(engine, warehouse), settle_rows, driver_rows, room=room or Room())
     estimate = _estimate(view, situation, estimator)
     upcoming = _next(view, situation, estimate)
     taken = FULL if view.policy == FULL or upcoming["reason"] == "COST" else INCREMENTAL

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from stillframe.change.propagation import Tree
-from stillframe.engine import Engine
+from stillframe.engine import Engine, Room
 from stillframe.errors import GAPS, RELOADS, CaptureGap, StillframeError
 from stillframe.lake.frame import RECORDS, Frame, ViewState
 from stillframe.lake.storage import Storage
@@ -48,6 +48,7 @@ class Means:
     patience: float = PATIENCE_SECONDS
     kind: str = "spark"  # of engine
     small_changes: str = "driver"  # who computes them
+    room: Room = field(default_factory=Room)  # of the driver
     settle_rows: float = SettleBound.rows
     trees: dict[tuple[object, ...], Tree] = field(default_factory=dict)  # of joins, for sizes met before
     statistics: Statistics = field(default_factory=Statistics)  # what former sessions have learned

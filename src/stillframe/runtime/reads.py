@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from stillframe.algebra import Schema
 from stillframe.algebra.netting import netted
 from stillframe.algebra.selection import Selection
-from stillframe.engine import Engine, Read, Staged, followed_by, stage, staged_table
+from stillframe.engine import Engine, Read, Room, Staged, followed_by, stage, staged_table
 from stillframe.errors import StillframeError
 from stillframe.lake.frame import ViewState
 from stillframe.lake.lookup import Effort, change_rows, look_up, whole
@@ -26,22 +26,17 @@ from stillframe.runtime.ahead import Wanted
 from stillframe.sources.base import Capture, Keys, Position, Source
 
 KEY_LIMIT = 20_000  # values that a source is asked for
-LOOKED_AT = 500_000  # rows of a change whose values the driver looks at
-# Cheaper than any job that needs the rows.
-THOROUGH = Effort(read=10_000_000, found=500_000, whole=200_000, lasting=True)
+LOOKED_THROUGH = 10_000_000  # rows, for those that spare a job: it would read them, too
 
 
 @dataclass(frozen=True)
 class ViewFiles:
-    """Signed rows of a view, in files of the lake."""
+    """Signed rows of a view, in files of the lake; `small` if the driver may look at them."""
 
     files: tuple[Path, ...]
     schema: Schema
     rows: int
-
-    @property
-    def small(self) -> bool:
-        return self.rows <= LOOKED_AT
+    small: bool
 
     @property
     def positions(self) -> Sequence[int]:
@@ -88,7 +83,9 @@ class Reads:
         folder: Path,
         counted: Callable[[str, str, Staged, float], None],
         ahead: Mapping[Wanted, tuple[Staged, Position]] | None = None,
+        room: Room | None = None,
     ) -> None:
+        self.room = room or Room()
         self._engine = engine
         self._sources = sources
         self._vector = vector
@@ -141,8 +138,10 @@ class Reads:
                 where=self._selections.get(relation),
             )
             folder = self._folder / str(next(self._folders))
-            since = stage(self._engine, read, rows.positions, rows.types, folder / "since", once=True)
-            rows = followed_by(rows, since, folder / "all")
+            since = stage(
+                self._engine, read, rows.positions, rows.types, folder / "since", once=True, room=self.room
+            )
+            rows = followed_by(rows, since, folder / "all", self.room)
         self._counted("change", relation, rows, time.perf_counter() - started)
         return rows
 
@@ -186,7 +185,7 @@ class Reads:
         files = (*(file.path for file in view.base), *(file.path for file in view.changes))
         positions = tuple(range(len(view.schema))) if name is None else self._positions(name)
         marks = None if keys is None else (keys.column, _digest(keys.values))
-        effort = THOROUGH if thorough else None
+        effort = Effort(LOOKED_THROUGH, self.room.rows, self.room.whole, lasting=True) if thorough else None
         key = (positions, marks, files, thorough)
         if key not in self._looked_up:
             if keys is None:
@@ -218,6 +217,8 @@ class Reads:
             types = [self._schemas[relation][i].type for i in positions]
             folder = self._folder / str(next(self._folders))  # a read that failed leaves its own behind
             started = time.perf_counter()
-            self._memo[key] = stage(self._engine, read, positions, types, folder, net=net, once=once)
+            self._memo[key] = stage(
+                self._engine, read, positions, types, folder, net=net, once=once, room=self.room
+            )
             self._counted(str(key[0]), relation, self._memo[key], time.perf_counter() - started)
         return self._memo[key]

@@ -20,7 +20,17 @@ from pathlib import Path
 
 from stillframe.algebra.arrow import COUNT, named_schema
 from stillframe.algebra.netting import netted
-from stillframe.engine import Engine, Part, Rewriting, columns_of, engine_errors, rewrite, write_rows
+from stillframe.engine import (
+    Engine,
+    Part,
+    Rewriting,
+    Room,
+    columns_of,
+    engine_errors,
+    rewrite,
+    rewrite_here,
+    write_rows,
+)
 from stillframe.errors import Busy
 from stillframe.lake.frame import ChangeFile, DataFile, Frame, ViewState
 from stillframe.lake.lookup import losing, telling_key
@@ -33,7 +43,6 @@ ATTEMPTS = 5
 FEW_ROWS = 10_000  # so few change rows cost a reader nothing, however small the view
 FULL_ROWS = 1_000_000  # a file that is not made larger
 CHEAP_SHARE = 0.1  # of a view: to merge more changes costs no less than to settle it, and is put off
-MERGED_HERE = 50_000  # rows of changes that the driver adds up
 MOST_LEAVING = 8_000_000  # rows of changes whose keys every task that rewrites files holds
 
 
@@ -66,15 +75,21 @@ def due(view: ViewState, bound: SettleBound, frame_times: Callable[[int], dateti
 
 
 def settle(
-    lake: Storage, engine: Engine, frame: Frame, name: str, observe: Observer = unobserved
+    lake: Storage,
+    engine: Engine,
+    frame: Frame,
+    name: str,
+    observe: Observer = unobserved,
+    here: Room | None = None,
 ) -> Frame | None:
     """Write the content of a view at `frame` as plain files and publish them in place of what they replace.
-    Returns the new revision, or None where the view is gone or was recomputed meanwhile."""
+    Returns the new revision, or None where the view is gone or was recomputed meanwhile. `here` says that the
+    driver shares a machine with the engine, and how much it takes upon itself."""
     view = frame.views[name]
     old = rewritten(view, losing(lake.path, view))
     kept = tuple(file for file in view.base if file not in old)
     folder = lake.attempt("data", view.table)
-    _write_content(lake.path, engine, replace(view, base=old), folder)
+    _write_content(lake.path, engine, replace(view, base=old), folder, here)
     base = (*kept, *lake.collect(folder))
     observe(Step.REWRITTEN, name)
 
@@ -89,16 +104,22 @@ def settle(
     return published
 
 
-def _write_content(root: Path, engine: Engine, view: ViewState, folder: Path) -> None:
-    """The rows of a view as plain files: on Spark file by file where keys tell which leave, which takes it a
-    third of the time of a query. Sail runs one task of ours at a time, and is quicker by its own query."""
-    key = telling_key(view) if engine.kind == "spark" else ()
+def _write_content(root: Path, engine: Engine, view: ViewState, folder: Path, room: Room | None) -> None:
+    """The rows of a view as plain files: file by file where keys tell which leave, which takes a third of the
+    time of a query; here, where there is room for the keys, or by tasks of Spark. Sail runs one task of ours
+    at a time, and is quicker by its own query."""
+    here = room is not None and unsettled_rows(view) <= room.made
+    key = telling_key(view) if here or engine.kind == "spark" else ()
     if key and is_keyed(view) and unsettled_rows(view) <= MOST_LEAVING:
         require_files(root, view)
         order = generations(view)
         plain = (Part(root / file.path, file.rows, 0) for file in view.base)
         came = (Part(root / file.path, file.rows, 1 + order.index(file.frame)) for file in view.changes)
-        rewrite(engine, Rewriting((*plain, *came), named_schema(view.schema), key), folder)
+        rewriting = Rewriting((*plain, *came), named_schema(view.schema), key)
+        if here:
+            rewrite_here(rewriting, folder)
+        else:
+            rewrite(engine, rewriting, folder)
         return
     with engine_errors():
         rows = content(engine.maintenance, root, view)
@@ -118,14 +139,19 @@ def rewritten(view: ViewState, losing: frozenset[str]) -> tuple[DataFile, ...]:
 
 
 def merge(
-    lake: Storage, engine: Callable[[], Engine], frame: Frame, name: str, observe: Observer = unobserved
+    lake: Storage,
+    engine: Callable[[], Engine],
+    frame: Frame,
+    name: str,
+    observe: Observer = unobserved,
+    room: Room | None = None,
 ) -> Frame | None:
     """Write the sum of a view's latest changes as one change, and publish it in their place."""
     view = frame.views[name]
     first = merged_from(view)
     part = replace(view, changes=view.changes[first:])
     folder = lake.attempt("changes", view.table)
-    _write_net(lake.path, engine, part, folder)
+    _write_net(lake.path, engine, part, folder, room or Room())
     whole = tuple(
         ChangeFile(f.path, f.rows, f.bytes, part.changes[-1].frame, min(c.since for c in part.changes))
         for f in lake.collect(folder)
@@ -154,10 +180,10 @@ def merged_from(view: ViewState) -> int:
     return next(i for i, file in enumerate(view.changes) if file.frame >= since)
 
 
-def _write_net(root: Path, engine: Callable[[], Engine], view: ViewState, folder: Path) -> None:
+def _write_net(root: Path, engine: Callable[[], Engine], view: ViewState, folder: Path, room: Room) -> None:
     """Equal floats are given one spelling by the engine alone."""
     floats = any(column.type.name == "DOUBLE" for column in view.schema)
-    if floats or unsettled_rows(view) > MERGED_HERE:
+    if floats or unsettled_rows(view) > room.rows:
         with engine_errors():
             net_changes(engine().maintenance, root, view).write.mode("error").parquet(str(folder))
         return

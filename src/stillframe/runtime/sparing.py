@@ -31,7 +31,6 @@ from stillframe.runtime.binding import Binder, Left, meeting
 from stillframe.runtime.evaluating import is_exact_scalar
 from stillframe.sources.base import Keys
 
-MOST_ROWS = 500_000  # of a change that is looked through for keys
 MOST_JUDGED = 5_000  # of a change that conditions are tried on, row by row
 _GONE = "#gone"
 
@@ -88,7 +87,7 @@ class Sparing:
     def _left(self, name: str, place: Place, gone: list[Gone]) -> Staged | None:
         """What is left of a place's change; None where that is all of it."""
         change = self.binder.change_of(place.relation)
-        if change is None or change.rows > MOST_ROWS or not place.columns:
+        if change is None or change.rows > self.binder.reads.room.rows or not place.columns:
             return None
         table = netted(change.table(place.columns))
         if place.key and table.num_rows:  # of all rows: one that fails a condition may have had the key

@@ -59,7 +59,9 @@ class Standing:
         added = tuple(ChangeFile(f.path, f.rows, f.bytes, self.number) for f in files)
         if added:
             paths = tuple(self.means.lake.path / f.path for f in added)
-            self.changes[view.name] = ViewFiles(paths, view.schema, sum(f.rows for f in added))
+            rows = sum(f.rows for f in added)
+            small = rows <= self.means.room.rows
+            self.changes[view.name] = ViewFiles(paths, view.schema, rows, small)
         grown = sum(
             pc.sum(batch.column(0)).as_py() or 0
             for f in added

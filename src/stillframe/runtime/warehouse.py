@@ -13,7 +13,16 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from stillframe.change.propagation import Family, Tree
-from stillframe.engine import Engine, adopt, engine_errors, open_engine, view_struct
+from stillframe.engine import (
+    Engine,
+    Room,
+    adopt,
+    engine_errors,
+    is_beside,
+    open_engine,
+    room_within,
+    view_struct,
+)
 from stillframe.errors import Busy, LakeError, ProjectError, SourceError, StillframeError
 from stillframe.lake import Lake
 from stillframe.lake.frame import RECORDS, Frame, ViewState
@@ -135,6 +144,15 @@ class Warehouse:
                 self._engine = adopt(self._spark) if self._spark else open_engine(self.project.spark)
             return self._engine.awake()
 
+    @property
+    def room(self) -> Room:
+        """How much the driver takes upon itself. Of a caller's session, it is told when it is first used."""
+        if self._engine is None:
+            beside = self._spark is None and is_beside(self.project.spark)
+        else:
+            beside = self._engine.is_beside
+        return room_within(WARM.room) if beside else Room()
+
     # -- the lake
 
     @property
@@ -245,6 +263,7 @@ class Warehouse:
             observe=self.observe,
             kind=kind,
             small_changes=self.project.small_changes,
+            room=self.room,
             settle_rows=self.project.settle.rows,
             trees=self._trees,
             statistics=read_statistics(self.lake.path, kind),
@@ -330,9 +349,11 @@ class Warehouse:
             view = frame.views.get(name)
             found = due(view, self.project.settle, self._published) if view else None
             if view and view.changes and (everything or found is Due.SETTLING):
-                frame = settle(self.lake, self.engine, frame, name, self.observe) or self.frame()
+                here = self.room if self.engine.is_beside else None
+                frame = settle(self.lake, self.engine, frame, name, self.observe, here) or self.frame()
             elif found is Due.MERGING:
-                frame = merge(self.lake, lambda: self.engine, frame, name, self.observe) or self.frame()
+                merged = merge(self.lake, lambda: self.engine, frame, name, self.observe, self.room)
+                frame = merged or self.frame()
 
     def _published(self, number: int) -> datetime | None:
         """When a frame was published; None where it is forgotten."""
@@ -373,6 +394,7 @@ class Warehouse:
             self.sources,
             self.project.name,
             lambda step, subject: self.observe(step, subject),
+            self.room,
         )
         try:
             run(self, every, stop or threading.Event(), on_result, on_look)
@@ -523,6 +545,7 @@ class Warehouse:
                 self.project.warehouse,
                 self.project.settle.rows,
                 MOST_ROWS if self.project.small_changes == DRIVER else 0,
+                self.room,
             )
             for each in (view, *(part for part in definitions.views.values() if part.owner == name))
         ]

@@ -33,7 +33,9 @@ class Weighing:
         self._work = work
         self.learning = Learning(means.statistics)
         here = MOST_ROWS if means.small_changes == DRIVER else 0
-        self.estimator = Estimator(prices(means.kind, means.lake.path), means.settle_rows, here, means.trees)
+        self.estimator = Estimator(
+            prices(means.kind, means.lake.path), means.settle_rows, here, means.trees, means.room
+        )
         self._deciding = Deciding(work.views, self._sizes, self._rows, self.estimator, means.statistics)
         self._is_done = False
 

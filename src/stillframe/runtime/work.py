@@ -99,7 +99,9 @@ class Work:
         means = self.means
         ahead = self._ahead.without({*self.fixing.cut, *self.conducting.reached})
         wanted = (columns, means.definitions.selections(views), schemas)
-        return Reads(self._engine, means.sources, self.vector, *wanted, folder, self._staged, ahead)
+        return Reads(
+            self._engine, means.sources, self.vector, *wanted, folder, self._staged, ahead, means.room
+        )
 
     def next_reads(self) -> list[Wanted]:
         """The changes that the next session reads, if it has the same views and this one's frame to go on
