@@ -12,6 +12,6 @@ from stillframe.runtime import Warehouse
 
 def driver_takes(rows: int, patch: Callable[[Any, str, Any], None] = setattr) -> None:
     """`patch` is a monkeypatch's `setattr`, where it is to be taken back."""
-    room = Room(rows)
+    room = Room(rows, beside=True)
     patch(sys.modules["stillframe.engine.stage"], "LITTLE", room)
     patch(Warehouse, "room", room)

@@ -13,7 +13,7 @@ from stillframe.runtime import Warehouse, load_project
 
 @pytest.mark.parametrize("memory", [0, 2**20, 512 * 2**20, 2**30])
 def test_a_driver_of_little_memory_takes_the_least(memory: int) -> None:
-    assert room_within(memory) == Room()
+    assert room_within(memory) == Room(beside=True)
 
 
 def test_more_memory_is_more_room_in_every_way() -> None:

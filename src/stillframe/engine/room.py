@@ -17,10 +17,12 @@ SHARE = 8  # of the memory in which columns of files are held, one part more for
 
 @dataclass(frozen=True)
 class Room:
-    """`rows`, and no more than so many `bytes` of them, are read or found and held at a time."""
+    """`rows`, and no more than so many `bytes` of them, are read or found and held at a time; of a driver
+    `beside` its engine, on one machine."""
 
     rows: int = 500_000
     bytes: int = 128 * 2**20
+    beside: bool = False
 
     @property
     def whole(self) -> int:
@@ -43,10 +45,11 @@ class Room:
 
 
 def room_within(memory: int) -> Room:
-    """Of a driver that may hold so many bytes of the lake in memory; at least what needs next to none."""
+    """Of a driver beside its engine that may hold so many bytes of the lake in memory; at least what needs
+    next to none."""
     least = Room()
     times = max(1, memory // SHARE // least.bytes)
-    return Room(times * least.rows, times * least.bytes)
+    return Room(times * least.rows, times * least.bytes, beside=True)
 
 
 def is_beside(settings: Mapping[str, Any]) -> bool:

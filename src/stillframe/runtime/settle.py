@@ -80,16 +80,15 @@ def settle(
     frame: Frame,
     name: str,
     observe: Observer = unobserved,
-    here: Room | None = None,
+    room: Room | None = None,
 ) -> Frame | None:
     """Write the content of a view at `frame` as plain files and publish them in place of what they replace.
-    Returns the new revision, or None where the view is gone or was recomputed meanwhile. `here` says that the
-    driver shares a machine with the engine, and how much it takes upon itself."""
+    Returns the new revision, or None where the view is gone or was recomputed meanwhile."""
     view = frame.views[name]
     old = rewritten(view, losing(lake.path, view))
     kept = tuple(file for file in view.base if file not in old)
     folder = lake.attempt("data", view.table)
-    _write_content(lake.path, engine, replace(view, base=old), folder, here)
+    _write_content(lake.path, engine, replace(view, base=old), folder, room or Room())
     base = (*kept, *lake.collect(folder))
     observe(Step.REWRITTEN, name)
 
@@ -104,11 +103,11 @@ def settle(
     return published
 
 
-def _write_content(root: Path, engine: Engine, view: ViewState, folder: Path, room: Room | None) -> None:
+def _write_content(root: Path, engine: Engine, view: ViewState, folder: Path, room: Room) -> None:
     """The rows of a view as plain files: file by file where keys tell which leave, which takes a third of the
     time of a query; here, where there is room for the keys, or by tasks of Spark. Sail runs one task of ours
     at a time, and is quicker by its own query."""
-    here = room is not None and unsettled_rows(view) <= room.made
+    here = room.beside and unsettled_rows(view) <= room.made
     key = telling_key(view) if here or engine.kind == "spark" else ()
     if key and is_keyed(view) and unsettled_rows(view) <= MOST_LEAVING:
         require_files(root, view)

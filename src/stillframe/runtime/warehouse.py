@@ -349,8 +349,8 @@ class Warehouse:
             view = frame.views.get(name)
             found = due(view, self.project.settle, self._published) if view else None
             if view and view.changes and (everything or found is Due.SETTLING):
-                here = self.room if self.engine.is_beside else None
-                frame = settle(self.lake, self.engine, frame, name, self.observe, here) or self.frame()
+                settled = settle(self.lake, self.engine, frame, name, self.observe, self.room)
+                frame = settled or self.frame()
             elif found is Due.MERGING:
                 merged = merge(self.lake, lambda: self.engine, frame, name, self.observe, self.room)
                 frame = merged or self.frame()
