@@ -13,8 +13,12 @@ from pathlib import Path
 import pytest
 from counted_shop import Counted, opened, step
 
-from stillframe.change import Core, Use
+from stillframe.algebra import Column, Join, Output, Plan, Project, Ref, Scan, Schema, call, relations
+from stillframe.algebra.types import INT
+from stillframe.change import Core, Cores, Use
+from stillframe.change.propagation import Calibration
 from stillframe.engine import Engine
+from stillframe.runtime.estimating import Estimator, Sized
 from stillframe.runtime.prices import BUILT_IN, Measured, store
 from stillframe.runtime.sharing import Going
 
@@ -91,6 +95,53 @@ def test_a_part_is_not_shared_where_that_costs_more(
         counted.clear()
         step(shop, warehouse, texts, *CHANGE)
         assert counted.cores == []
+
+
+# -- what is saved
+
+PAIR = Schema((Column("a", INT), Column("b", INT)), frozenset({frozenset({0})}))
+
+
+def of_three(last: str) -> Plan:
+    """l.b = o.a and o.b = last.a, of relations with the key a."""
+    scans = tuple(Scan(name, PAIR) for name in ("l", "o", last))
+    equal = (call("=", Ref(1, INT), Ref(2, INT)), call("=", Ref(3, INT), Ref(4, INT)))
+    return Project(Join(scans, equal), (Output("x", Ref(0, INT)), Output("y", Ref(5, INT))))
+
+
+def shared_by(
+    sizes: dict[str, Sized], views: Sequence[str], price: Calibration = BUILT_IN["sail"]
+) -> set[str]:
+    """The relations that views are said to share, each view a join of l, o and one more of its name."""
+    plans = {f"v{i}": of_three(last) for i, last in enumerate(views)}
+    going = Going(frozenset(plans), lambda _: sizes.__getitem__, Estimator(price, 0.1))
+    chosen = Cores(plans).chosen(plans, going.worth)
+    return {name for plan in plans.values() for core in chosen.of(plan) for name in relations(core.join)}
+
+
+def test_a_part_pays_if_its_views_save_more_than_it_costs() -> None:
+    large = {name: Sized(10_000_000, 10_000) for name in "loc"}
+    sizes = {**large, **{name: Sized(1_000, 10) for name in "stuvw"}}
+    assert shared_by(sizes, "st") == {"l", "o"}
+    dear = replace(BUILT_IN["sail"], per_job=1.0)
+    assert shared_by(sizes, "st", dear) == set()
+    assert shared_by(sizes, "stuvw", dear) == {"l", "o"}, "paid once, whoever reads it"
+    still = {name: replace(size, change=0) if name in "lo" else size for name, size in sizes.items()}
+    assert shared_by(still, "stuvw") == set(), "it does not change"
+
+
+@pytest.mark.parametrize(("changed", "reads_it"), [(1, True), (1_000, False)])
+def test_a_view_that_would_be_dearer_over_a_part_does_not_read_it(changed: float, reads_it: bool) -> None:
+    """Two views have the part anyway. Of its change, most meets nothing beside it if all of o changes; a
+    tree that begins with Δo and the few rows beside it makes none of that."""
+    sizes = {"l": Sized(1_000_000, 1), "o": Sized(1_000, changed), "s": Sized(10, 1)}
+    part = Join(tuple(Scan(name, PAIR) for name in "lo"), (call("=", Ref(1, INT), Ref(2, INT)),))
+    plans: dict[str, Plan] = {f"v{i}": Project(part, (Output("x", Ref(i, INT)),)) for i in range(2)}
+    plans["of_three"] = of_three("s")
+    going = Going(frozenset(plans), lambda _: sizes.__getitem__, Estimator(BUILT_IN["sail"], 0.1))
+    chosen = Cores(plans).chosen(plans, going.worth)
+    assert len(chosen.of(plans["v0"])) == len(chosen.of(plans["v1"])) == 1
+    assert bool(chosen.of(plans["of_three"])) == reads_it
 
 
 # -- whatever is shared, and whoever computes

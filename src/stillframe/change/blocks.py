@@ -31,7 +31,7 @@ from stillframe.algebra.scalar import map_refs, refs
 
 _LINEAR = Project | Filter | UnionAll | Negate | Times
 _KEYWISE = Aggregate | Semi | Window
-MOST_INPUTS = 10  # of a join, that blocks are made of: 1013 of them
+MOST_INPUTS = 8  # of a join, that blocks are made of: 247 of them at most
 
 
 @dataclass(frozen=True)

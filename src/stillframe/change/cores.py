@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial, reduce
+from functools import cache, partial, reduce
 
 from stillframe.algebra import (
     Filter,
@@ -93,10 +93,11 @@ class Cores:
         read = {name: {r for join in some for r in relations(join)} for name, some in found.items()}
         self._read: dict[Join, set[int]] = {}
         met: dict[Shape, list[Use]] = {}
+        known = cache(lambda join, names: tuple(blocks(join, names)))
         for name, some in found.items():
             others = set[str]().union(*(names for other, names in read.items() if other != name))
             for join in some:
-                for block in blocks(join, others):
+                for block in known(join, frozenset(others.intersection(relations(join)))):
                     met.setdefault(block.shape, []).append(Use(name, block))
         common = [uses for uses in met.values() if len({use.plan for use in uses}) > 1]
         common.sort(key=lambda uses: (-len(uses[0].block.places), uses[0].block.shape.text))

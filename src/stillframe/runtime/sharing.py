@@ -11,6 +11,7 @@ once. To read a part of a join from a core fixes the tree above it, so it is don
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -42,8 +43,11 @@ class Going:
     estimator: Estimator
 
     def worth(self, core: Core, uses: Sequence[Use], anyway: bool) -> Sequence[Use]:
-        """Every use is judged by itself; in one where the join costs more over the core it is not read."""
-        saved = {i: self._saved(core, use) for i, use in enumerate(uses)}
+        """Every use is judged by itself; where the join costs more over the core, that is not read."""
+        saved = dict[int, float]()
+        for i, use in enumerate(uses):
+            with suppress(StillframeError):  # of what cannot be read: told when it is needed
+                saved[i] = self._saved(core, use)
         gaining = {i: seconds for i, seconds in saved.items() if seconds > 0}
         own = 0.0 if anyway or not gaining else self._own(core, uses[min(gaining)])
         return [uses[i] for i in gaining] if sum(gaining.values()) > own else ()
