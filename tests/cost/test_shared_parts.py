@@ -134,14 +134,17 @@ def test_a_part_pays_if_its_views_save_more_than_it_costs() -> None:
 def test_a_view_that_would_be_dearer_over_a_part_does_not_read_it(changed: float, reads_it: bool) -> None:
     """Two views have the part anyway. Of its change, most meets nothing beside it if all of o changes; a
     tree that begins with Δo and the few rows beside it makes none of that."""
-    sizes = {"l": Sized(1_000_000, 1), "o": Sized(1_000, changed), "s": Sized(10, 1)}
+    sizes = {"l": Sized(1_000_000, 1), "o": Sized(1_000, 1), "s": Sized(10, 1), "t": Sized(10, 1)}
+    of_it = {**sizes, "o": Sized(1_000, changed)}
     part = Join(tuple(Scan(name, PAIR) for name in "lo"), (call("=", Ref(1, INT), Ref(2, INT)),))
     plans: dict[str, Plan] = {f"v{i}": Project(part, (Output("x", Ref(i, INT)),)) for i in range(2)}
-    plans["of_three"] = of_three("s")
-    going = Going(frozenset(plans), lambda _: sizes.__getitem__, Estimator(BUILT_IN["sail"], 0.1))
+    plans |= {"of_three": of_three("s"), "beside": of_three("t")}
+    known = {**dict.fromkeys(plans, sizes.__getitem__), "of_three": of_it.__getitem__}
+    going = Going(frozenset(plans), known.__getitem__, Estimator(BUILT_IN["sail"], 0.1))
     chosen = Cores(plans).chosen(plans, going.worth)
     assert len(chosen.of(plans["v0"])) == len(chosen.of(plans["v1"])) == 1
     assert bool(chosen.of(plans["of_three"])) == reads_it
+    assert chosen.of(plans["beside"]), "whatever another one would lose"
 
 
 # -- whatever is shared, and whoever computes
