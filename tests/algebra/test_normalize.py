@@ -11,6 +11,7 @@ from stillframe.algebra import (
     Column,
     Filter,
     Join,
+    KeyDelete,
     Literal,
     Ordering,
     Output,
@@ -93,3 +94,19 @@ def test_keys_that_are_the_same_in_all_rows_part_none() -> None:
     assert window.partition == (keys[0], keys[3])
     for seed in range(10):
         assert value(pruned, seed) == value(plan, seed), f"seed {seed}"
+
+
+def test_joins_below_a_deletion_by_key_become_one() -> None:
+    inner = Project(Join((LEFT, RIGHT)), (Output("b", B), Output("c", Ref(2, INT))))
+    outer = Join((inner, LEFT), (call("=", Ref(0, INT), Ref(2, INT)),))
+    found = normalize(KeyDelete(shown(outer, Ref(1, INT), Ref(3, INT)), RIGHT, ((0, 0),)))
+    assert isinstance(found, KeyDelete) and found.rows == RIGHT
+    (join,) = (node for node in walk(found) if isinstance(node, Join))
+    assert join.inputs == (LEFT, RIGHT, LEFT)
+    rows = {"s.left": Bag.of([(1, 1), (3, 1)]), "s.right": Bag.of([(1, 2), (2, 5)])}
+    deleted = (
+        KeyDelete(found.input, RIGHT, ((0, 1),)),
+        KeyDelete(shown(outer, Ref(1, INT), Ref(3, INT)), RIGHT, ((0, 1),)),
+    )
+    flat, deep = (evaluate(plan, lambda scan: rows[scan.relation]) for plan in deleted)
+    assert flat and flat == deep

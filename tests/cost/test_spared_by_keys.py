@@ -18,6 +18,7 @@ import stillframe.runtime.computing as computing
 from shops import Shop
 from stillframe.engine import Engine
 from stillframe.runtime import Warehouse
+from stillframe.runtime.sharing import Going
 from stillframe.sources.sqlite.source import SqliteSource
 
 SEED = int(os.environ.get("STILLFRAME_SEED", "4"))
@@ -41,6 +42,10 @@ TEXTS = {
     "pairs": "SELECT x.id, y.id AS y FROM a.orders x JOIN a.orders y ON x.customer = y.customer",
     "either": "SELECT o.id FROM a.orders o JOIN a.customers c ON o.customer = c.id"
     " UNION ALL SELECT l.o FROM a.lines l JOIN a.orders o ON l.o = o.id",
+}
+PARTS = {
+    "lines_of": "SELECT l.n, l.amount, o.day FROM a.lines l JOIN a.orders o ON o.id = l.o",
+    "orders_of": "SELECT c.name, o.day FROM a.customers c JOIN a.orders o ON o.customer = c.id",
 }
 START = (
     "INSERT INTO customers VALUES (1, 'ann', NULL, NULL), (2, 'bob', NULL, 1)",
@@ -104,7 +109,7 @@ def kept(tmp_path: Path, engine: Engine, engine_name: str) -> Iterator[Callable[
     made: list[Kept] = []
 
     def make(trust: str, *names: str, **more: str) -> Kept:
-        views = {name: TEXTS[name] for name in names or TEXTS}
+        views = {name: {**TEXTS, **PARTS}[name] for name in names or TEXTS}
         made.append(Kept(tmp_path / str(len(made)), engine, engine_name, trust, views, **more))
         return made[-1]
 
@@ -128,6 +133,38 @@ def test_new_rows_that_others_refer_to_ask_for_nothing(kept: Callable[..., Kept]
         asked.clear()
         shop.step("UPDATE customers SET name = 'dan' WHERE id = 1")
         assert asked, "a row that was there may be referred to"
+
+
+@pytest.fixture
+def shared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parts of joins are shared, whether that pays or not."""
+    monkeypatch.setattr(Going, "worth", lambda _going, _core, uses, _anyway: uses)
+
+
+@pytest.mark.usefixtures("shared")
+def test_new_rows_that_a_shared_part_refers_to_ask_for_nothing(
+    kept: Callable[..., Kept], asked: list[str]
+) -> None:
+    """The part, lines of orders, asks for orders, and what it becomes for customers; nobody else asks."""
+    for trust in (TRUSTED, IGNORED):
+        shop = kept(trust, "lines_of", "no_keys")
+        asked.clear()
+        new = "INSERT INTO customers VALUES (3, 'cid', NULL, NULL)"
+        shop.step(new, "INSERT INTO lines VALUES (11, 2, 5, NULL)")
+        assert (sorted(asked) == ["customers", "orders"]) == (trust == TRUSTED), asked
+
+
+@pytest.mark.usefixtures("shared")
+def test_rows_that_leave_beside_a_shared_part_are_found_by_the_keys_of_the_view(
+    kept: Callable[..., Kept], asked: list[str]
+) -> None:
+    shop = kept(IGNORED, "lines_of", "all_keys")
+    asked.clear()
+    shop.step("DELETE FROM customers WHERE id = 2", "UPDATE lines SET amount = 8 WHERE o = 10 AND n = 1")
+    assert sorted(asked) == ["customers", "orders"]
+    shop.step("DELETE FROM customers", "DELETE FROM lines WHERE n = 1", "DELETE FROM orders WHERE id = 11")
+    shop.step("INSERT INTO customers VALUES (1, 'ann', NULL, NULL)")
+    assert shop.warehouse.arrow("all_keys").num_rows == 1
 
 
 def test_a_key_that_comes_back_is_not_new(kept: Callable[..., Kept]) -> None:
@@ -210,6 +247,18 @@ def test_random_changes(kept: Callable[..., Kept], seed: int) -> None:
         small=rng.choice(["driver", "engine"]),
         copies=rng.choice(["all", "none", "[a.lines, a.orders]"]),
     )
+    for _ in range(5):
+        shop.step(*_statements(rng, shop.shop.root / "a.db"))
+
+
+@pytest.mark.usefixtures("shared")
+@pytest.mark.parametrize("seed", range(SEED, SEED + 3))
+def test_random_changes_of_views_that_share_parts(kept: Callable[..., Kept], seed: int) -> None:
+    print(f"STILLFRAME_SEED={seed}")
+    rng = random.Random(seed)
+    names = (rng.choice([*PARTS]), rng.choice(["all_keys", "sums"]), "pairs")
+    small, copies = rng.choice(["driver", "engine"]), rng.choice(["all", "none", "[a.lines, a.orders]"])
+    shop = kept(TRUSTED, *names, small=small, copies=copies)
     for _ in range(5):
         shop.step(*_statements(rng, shop.shop.root / "a.db"))
 

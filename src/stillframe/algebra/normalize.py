@@ -14,6 +14,7 @@ from stillframe.algebra.plan import (
     Aggregate,
     Filter,
     Join,
+    KeyDelete,
     Negate,
     Output,
     Plan,
@@ -43,7 +44,7 @@ def normalize(plan: Plan) -> Plan:
             return Aggregate(normalize(source), keys, measures)
         case Semi(left, right, conditions, anti):
             return Semi(normalize(left), normalize(right), conditions, anti)
-        case Window(source):
+        case Window(source) | KeyDelete(source):
             return replace(plan, input=normalize(source))
     return plan
 

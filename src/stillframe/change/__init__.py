@@ -1,7 +1,8 @@
 """From a plan to the plan of its change: rules, the columns they need, and what each term must read."""
 
+from stillframe.change.blocks import Block, Shape
 from stillframe.change.columns import columns_read, merged
-from stillframe.change.cores import Core, Cores, Shape
+from stillframe.change.cores import Chosen, Core, Cores, Use, with_states
 from stillframe.change.derive import change_of
 from stillframe.change.fetches import (
     Fetch,
@@ -38,7 +39,7 @@ from stillframe.change.keywise import (
 from stillframe.change.linear import terms
 from stillframe.change.listing import How, how
 from stillframe.change.parts import split
-from stillframe.change.places import Place, Refers, numbered, places
+from stillframe.change.places import Place, Refers, numbered, places, refers_through
 from stillframe.change.product import Order, in_order_written
 from stillframe.change.selections import selections
 from stillframe.change.states import at
@@ -47,6 +48,8 @@ __all__ = [
     "ARRIVING",
     "CHANGED",
     "TOUCHED",
+    "Block",
+    "Chosen",
     "Core",
     "Cores",
     "Fetch",
@@ -58,6 +61,7 @@ __all__ = [
     "Place",
     "Refers",
     "Shape",
+    "Use",
     "arriving_keys",
     "at",
     "body",
@@ -82,6 +86,7 @@ __all__ = [
     "numbered",
     "over",
     "places",
+    "refers_through",
     "selections",
     "shown_before",
     "shown_keys",
@@ -91,4 +96,5 @@ __all__ = [
     "touched_keys",
     "unknown_partitions",
     "untouched_change",
+    "with_states",
 ]

@@ -87,6 +87,18 @@ def places(plan: Plan, read: Mapping[str, Scan], refers: Mapping[str, Sequence[R
     return found
 
 
+def refers_through(shown: Plan, refers: Mapping[str, Sequence[Refers]]) -> Iterator[Refers]:
+    """What the columns that are shown of a join refer to: every row of it holds a row of each input."""
+    assert isinstance(shown, Project) and isinstance(shown.input, Join)
+    join = shown.input
+    where = {o.scalar.position: i for i, o in enumerate(shown.outputs) if isinstance(o.scalar, Ref)}
+    for source, offset in zip(join.inputs, join.offsets, strict=True):
+        for refer in refers.get(source.relation, ()) if isinstance(source, Scan) else ():
+            here = [where[offset + i] for i in refer.columns if offset + i in where]
+            if len(here) == len(refer.columns):
+                yield replace(refer, columns=tuple(here))
+
+
 def _filtered(plan: Plan) -> tuple[Plan, tuple[Scalar, ...]]:
     met: tuple[Scalar, ...] = ()
     while isinstance(plan, Filter):

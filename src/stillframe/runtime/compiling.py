@@ -47,6 +47,7 @@ from stillframe.change import (
     touched_keys,
     unknown_partitions,
     untouched_change,
+    with_states,
 )
 from stillframe.engine import (
     Staged,
@@ -79,9 +80,17 @@ class Compiler:
     def bound(self, plans: Iterable[Plan]) -> Plan:
         """The sum of some plans."""
         bound = tuple(
-            self.binder.bind(plan, thorough=self.computing.here and is_columnar(plan)) for plan in plans
+            self.binder.bind(plan, thorough=self.computing.here and is_columnar(plan))
+            for plan in (with_states(plan, self._state) for plan in plans)
         )
         return bound[0] if len(bound) == 1 else UnionAll(bound)
+
+    def _state(self, name: str, moment: Moment) -> Plan | None:
+        """Of a block that is shared. What is left of its change at a place differs from all of it by rows
+        that make no difference there, so the block's own states will do."""
+        left = self.binder.left.get(name)
+        states = self.binder.blocks.get(name if left is None else left.relation)
+        return states and states[moment is Moment.AFTER]
 
     def keywise(
         self,

@@ -17,7 +17,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from math import log2
 
-from stillframe.algebra import Aggregate, Join, Plan, Scan, Semi, Window, relations, scans
+from stillframe.algebra import Aggregate, Join, Plan, Project, Scan, Semi, Window, relations, scans
+from stillframe.algebra.scalar import refs
 from stillframe.change import Keywise, body, columns_read, goes_on, keyed_inputs, terms
 from stillframe.change.propagation import (
     Calibration,
@@ -99,6 +100,19 @@ def sized(join: Join, sizes: Sizes, changed: frozenset[str]) -> JoinGraph:
     return join_graph(join, [known(plan) for plan in join.inputs], changed)
 
 
+def joined_size(plan: Plan, sizes: Sizes, change: float) -> Sized:
+    """A join's columns, read as one relation."""
+    join = body(plan)
+    assert isinstance(plan, Project) and isinstance(join, Join)
+    graph, distinct = sized(join, sizes, frozenset()), dict[str, float]()
+    for output in plan.outputs:
+        for position in refs(output.scalar):
+            place = join.input_of(position)
+            known = _distinct(join.inputs[place], sizes).get(position - join.offsets[place])
+            distinct |= {} if known is None else {output.name: known}
+    return Sized(graph.rows(graph.everything), change, distinct=distinct)
+
+
 def _about(rows: float) -> float:
     """To one part in eight: sizes that differ by less ask for the same tree."""
     return float(rows) if rows < 8 else 2.0 ** (round(8 * log2(rows)) / 8)
@@ -166,6 +180,22 @@ class Estimator:
             out,
             sum(sizes(name).rows for name in relations(plan)),
         )
+
+    def by_change(self, plan: Plan, sizes: Sizes, *, kept: bool = False) -> float:
+        """What finding the change of a join costs, and, if it is `kept`, adding it up and writing it."""
+        join = body(plan)
+        changed = frozenset(name for name in relations(join) if sizes(name).change)
+        going = self._going(join, sum(sizes(name).change for name in changed))
+        seconds, _, change, _ = self._branch(join, sizes, changed, going)
+        if kept:
+            width = COLUMN_BYTES * len(plan.schema)
+            seconds += _written(going, change, width) + _netted(going, change * width)
+        return seconds
+
+    def changed_rows(self, join: Join, sizes: Sizes) -> float:
+        """About how many rows the change of a join has."""
+        graph = sized(join, sizes, frozenset(name for name in relations(join) if sizes(name).change))
+        return graph.change_rows(graph.everything)
 
     def _going(self, plan: Plan, rows_in: float) -> Calibration:
         """The prices of a change: of the driver, where it computes."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from stillframe.algebra import Join
 from stillframe.change.propagation import Tree
 from stillframe.runtime.binding import Binder
-from stillframe.runtime.estimating import Estimator, Sized, relation_size, sized
+from stillframe.runtime.estimating import Estimator, Sized, joined_size, relation_size, sized
 from stillframe.runtime.statistics import Statistics
 
 
@@ -27,6 +27,8 @@ class Ordering:
         if name in self.binder.left:
             left = self.binder.left[name]
             return replace(self._size(left.relation), change=left.change.rows)
+        if name in self.binder.blocks:
+            return joined_size(self.binder.blocks[name][1], self._size, self.binder.change_rows(name))
         if name not in self.binder.upstream:
             return relation_size(self.statistics.of(name), self.binder.change_rows(name))
         view = self.binder.upstream[name]

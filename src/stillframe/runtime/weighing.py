@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING
 
 from stillframe.errors import StillframeError
@@ -18,6 +19,7 @@ from stillframe.runtime.fixing import positions_of
 from stillframe.runtime.learning import Learning
 from stillframe.runtime.outcome import Outcome
 from stillframe.runtime.prices import prices
+from stillframe.runtime.sharing import Going
 from stillframe.runtime.statistics import Statistics
 
 if TYPE_CHECKING:
@@ -64,6 +66,13 @@ class Weighing:
         self._work.standing.states[view.name] = replace(state, session={**state.session, "cost": cost})
         return replace(outcome, cost=cost)
 
+    def going(self, frame: object) -> Going:
+        """The views that are yet to be brought forward from a frame."""
+        decided, former = self._deciding.decisions, self._work.standing.former
+        names = [name for name in self._able() if name not in decided or decided[name].mode != FULL]
+        from_there = frozenset(n for n in names if (at := former(n)) and at.session.get("frame") == frame)
+        return Going(from_there, self._sizes_to_come, self.estimator)
+
     def learned(self, states: dict[str, ViewState]) -> Statistics:
         """The session has published these states."""
         changes = self._work.standing.changes
@@ -92,6 +101,17 @@ class Weighing:
     def _rows(self, name: str) -> float | None:
         state = self._work.standing.states.get(name) or self._work.standing.former(name)
         return None if state is None else float(max(0, state.rows))
+
+    def _sizes_to_come(self, name: str) -> Sizes:
+        """Of what a view reads, with the views that are yet to be maintained as they were estimated."""
+        known, to_come = cache(self._sizes(self._work.views[name])), self._deciding.decisions
+
+        def size(read: str) -> Sized:
+            if read in to_come and read not in self._work.standing.outcomes:
+                return Sized(self._rows(read) or 0.0, to_come[read].estimate.rows_out)
+            return known(read)
+
+        return size
 
     def _sizes(self, view: View) -> Sizes:
         """Of what a view reads: relations, and views that are done. No log is read for a view that has to be

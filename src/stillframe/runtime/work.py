@@ -14,7 +14,7 @@ from pathlib import Path
 
 from stillframe.algebra import Moment, Plan, Times, scans
 from stillframe.algebra.plan import walk
-from stillframe.change import Core, Keywise, Refers, at, columns_read, merged
+from stillframe.change import Core, Keywise, Refers, at, columns_read, merged, refers_through
 from stillframe.engine import (
     ENGINE_LOST,
     NO_ENGINE,
@@ -89,7 +89,7 @@ class Work:
         self.vector = self.fixing.vector
         self.conducting = self.fixing.conducting
         self.reads = self._reads(self.views.values(), self.staging)
-        self.sharing = Sharing(self.views.values(), self.reads, self._core)
+        self.sharing = Sharing(self.views.values(), self.reads, self._core, self.weighing.going)
 
     def _reads(self, views: Collection[View], folder: Path) -> Reads:
         """What these views read, the columns of all of them together."""
@@ -328,7 +328,7 @@ class Work:
         spared = Sparing(
             binder,
             self.staging / f"spared-{next(self._numbers)}",
-            self._refers(plan, former),
+            self._refers(plan, former, binder),
             None if isinstance(plan, Keywise) else former,
         ).spared(plan, changed)
         if isinstance(view.plan, Keywise):
@@ -345,7 +345,7 @@ class Work:
     def _core(self, core: Core, binder: Binder, changed: frozenset[str], former: ViewState) -> Staged:
         """The net change of what several views have in common, since the state that one of them shows."""
         number = next(self._numbers)
-        refers = self._refers(core.join, former)
+        refers = self._refers(core.join, former, binder)
         spared = Sparing(binder, self.staging / f"spared-{number}", refers).spared(core.plan, changed)
         rows = sum(each.rows for name in changed if (each := binder.change_of(name)) is not None)
         computing = self._computing(binder, rows)
@@ -362,9 +362,10 @@ class Work:
         order = Ordering(computing.binder, self.weighing.estimator, self.means.statistics)
         return Compiler(computing, order)
 
-    def _refers(self, plan: Plan, former: ViewState) -> dict[str, list[Refers]]:
-        """What the relations and copies that a plan reads refer to. Foreign keys hold in committed states;
-        a state that left transactions out, shows them one by one, or was read table by table, may be none."""
+    def _refers(self, plan: Plan, former: ViewState, binder: Binder) -> dict[str, list[Refers]]:
+        """What the relations, copies and cores that a plan reads refer to. Foreign keys hold in committed
+        states; a state that left transactions out, shows them one by one, or was read table by table, may be
+        none."""
         previous, known = self.standing.previous, self.means.definitions
         assert previous is not None
         if (
@@ -376,7 +377,10 @@ class Work:
             return {}
         seen = {name for name, source in self.means.sources.items() if source.capture is Capture.SNAPSHOT}
         sure = {r: each for r, each in known.references.items() if r.split(".", 1)[0] not in seen}
-        return referring({scan.relation: scan.schema for scan in scans(plan)}, sure)
+        blocks = {name: states[1] for name, states in binder.blocks.items()}
+        read = (scan for each in (plan, *blocks.values()) for scan in scans(each))
+        found = referring({scan.relation: scan.schema for scan in read}, sure)
+        return found | {name: list(refers_through(block, found)) for name, block in blocks.items()}
 
     def _conducted(self, view: View, former: ViewState) -> Outcome:
         done = self.conducting.views[view.name]
