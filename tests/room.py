@@ -10,8 +10,10 @@ from stillframe.engine import Room
 from stillframe.runtime import Warehouse
 
 
-def driver_takes(rows: int, patch: Callable[[Any, str, Any], None] = setattr) -> None:
+def driver_takes(
+    rows: int, patch: Callable[[Any, str, Any], None] = setattr, *, beside: bool = False
+) -> None:
     """`patch` is a monkeypatch's `setattr`, where it is to be taken back."""
-    room = Room(rows, beside=True)
+    room = Room(rows, beside=beside)
     patch(sys.modules["stillframe.engine.stage"], "LITTLE", room)
     patch(Warehouse, "room", room)

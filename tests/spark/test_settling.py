@@ -46,7 +46,7 @@ def rewritings(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> Warehouse:
     )
     monkeypatch.setattr(settle, "FEW_ROWS", 4)
     monkeypatch.setattr(settle, "CHEAP_SHARE", 9.0)
-    driver_takes(30, monkeypatch.setattr)
+    driver_takes(30, monkeypatch.setattr, beside=True)
     warehouse = shop.open()
     warehouse.project = replace(warehouse.project, settle=SettleBound(rows=0.4, files=3, seconds=9999))
     return warehouse
