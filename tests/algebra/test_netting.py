@@ -9,7 +9,9 @@ from random import Random
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
+from stillframe.algebra import netting
 from stillframe.algebra.arrow import COUNT, staged_schema
 from stillframe.algebra.netting import netted
 from stillframe.algebra.types import BIGINT, BOOLEAN, DATE, INT, STRING, TIMESTAMP, Type, decimal
@@ -58,7 +60,12 @@ def check(seed: int) -> None:
         assert net.num_rows == len(expected), f"seed {seed}: a row is there twice"
 
 
-def test_each_row_is_there_once_with_the_sum_of_its_counts() -> None:
+@pytest.mark.parametrize("many", [1, 50_000])
+def test_each_row_is_there_once_with_the_sum_of_its_counts(
+    many: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In parts, side by side, and as a whole."""
+    monkeypatch.setattr(netting, "_MANY", many)
     for seed in range(1_500):
         check(seed)
 

@@ -19,6 +19,7 @@ from stillframe.algebra.side_by_side import cores, side_by_side
 
 _MIXED = np.uint64(0x9E3779B97F4A7C15)  # odd, its bits as many ones as zeros and in no pattern
 _HALF = np.uint64(32)
+_MANY = 50_000  # rows that are compared in parts, side by side
 _OFTEN = 16  # times that a text occurs, in the mean, for its place to be looked for
 
 
@@ -27,42 +28,51 @@ def netted(table: pa.Table) -> pa.Table:
     columns = [name for name in table.column_names if name != COUNT]
     if not columns or all_one(table):
         return table
-    marks = _marks([table.column(name) for name in columns], table.num_rows)
+    values = [table.column(name) for name in columns]
+    marks = _marks(values, table.num_rows)
     if marks is None:
         return _there(_added_up(table, columns))
-    order = np.argsort(marks)
-    in_order = marks[order]
-    follows = np.empty(table.num_rows, dtype=bool)  # of each row in order, whether it has the mark before it
-    follows[0], follows[1:] = False, in_order[1:] == in_order[:-1]
-    if not follows.any():
-        return _there(table)
-    in_runs = follows.copy()
-    in_runs[:-1] |= follows[1:]
-    return _runs_added_up(table, columns, order[in_runs], ~follows[in_runs])
+    counts = table.column(COUNT).to_numpy().copy()
+    parts = np.uint64(cores() if table.num_rows >= _MANY else 1)
+    part = (marks >> _HALF) % parts  # equal marks are in one
+    rows = [np.flatnonzero(part == i) for i in range(int(parts))]
+    others = np.concatenate(side_by_side(lambda some: _runs_added_up(values, marks, counts, some), rows))
+    if not len(others) and counts.all():
+        return table
+    there = pa.array(counts != 0)
+    kept = side_by_side(lambda column: column.filter(there), values)
+    one_each = pa.table([*kept, pa.array(counts[counts != 0])], schema=table.schema)
+    if not len(others):
+        return one_each
+    return pa.concat_tables([one_each, _there(_added_up(_taken(table, others), columns))])
 
 
 def _runs_added_up(
-    table: pa.Table, columns: Sequence[str], rows: NDArray[np.int64], begins: NDArray[np.bool_]
-) -> pa.Table:
-    """`rows` are in runs of one mark each, of which some `begins`; all others are alone. A run in which every
-    row equals the one before it is one row; rows of other runs are compared each with each."""
-    firsts = np.flatnonzero(begins)
+    columns: Sequence[pa.ChunkedArray],
+    marks: NDArray[np.uint64],
+    counts: NDArray[np.int64],
+    rows: NDArray[np.int64],
+) -> NDArray[np.int64]:
+    """Leave the sum of a run of one mark, all of whose rows are equal, at its first row, and no count at the
+    others. Of runs in which a row differs from the one before it, no row is left a count, and all of them are
+    returned: they have to be compared each with each."""
+    rows = rows[np.argsort(marks[rows])]
+    in_order = marks[rows]
+    follows = np.zeros(len(rows), dtype=bool)  # of each row, whether it has the mark of the one before it
+    follows[1:] = in_order[1:] == in_order[:-1]
+    if not follows.any():
+        return np.empty(0, np.int64)
+    in_runs = follows.copy()
+    in_runs[:-1] |= follows[1:]
+    rows, begins = rows[in_runs], ~follows[in_runs]
+    firsts, later = np.flatnonzero(begins), np.flatnonzero(~begins)
     runs = np.cumsum(begins) - 1
     differs = np.zeros(len(firsts), dtype=bool)
-    later = np.flatnonzero(~begins)
-    equal = _equal([table.column(name) for name in columns], rows[later - 1], rows[later])
-    differs[runs[later[~equal]]] = True
-    counts = table.column(COUNT).to_numpy().copy()
+    differs[runs[later[~_equal(columns, rows[later - 1], rows[later])]]] = True
     sums = np.add.reduceat(counts[rows], firsts)
     counts[rows] = 0
     counts[rows[firsts]] = np.where(differs, 0, sums)
-    there = pa.array(counts != 0)
-    kept = side_by_side(lambda name: table.column(name).filter(there), columns)
-    one_each = pa.table([*kept, pa.array(counts[counts != 0])], schema=table.schema)
-    if not differs.any():
-        return one_each
-    others = _taken(table, rows[differs[runs]])
-    return pa.concat_tables([one_each, _there(_added_up(others, columns))])
+    return np.asarray(rows[differs[runs]])
 
 
 def _equal(
