@@ -252,3 +252,7 @@ def test_a_join_too_large_is_not_made(
         net_rows(plan, contents, Room(rows=Room().rows - 1))
     with pytest.raises(TooMany):
         net_rows(plan, contents, Room(bytes=4 * 1000 * 1000 - 1))
+    just_enough = Room(bytes=4 * 1000 * 1000)
+    assert net_rows(plan, contents, just_enough).num_rows == 1000 * 1000
+    with pytest.raises(TooMany):
+        net_rows(UnionAll((plan, Negate(plan))), contents, just_enough)

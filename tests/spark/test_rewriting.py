@@ -75,6 +75,7 @@ def test_oracle_rows_stay_that_no_later_change_takes_away(
 ) -> None:
     for seed in range(60):
         random = Random(seed)
+        monkeypatch.setattr(rewriting, "DENSE", random.choice([0, 32, 1000]))
         monkeypatch.setattr(rewriting, "PART_ROWS", random.choice([1, 7, 1000]))
         monkeypatch.setattr(rewriting, "FILE_ROWS", random.choice([1, 20, 1000]))
         folder = tmp_path / str(seed)

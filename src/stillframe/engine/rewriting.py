@@ -12,9 +12,10 @@ name that counts, so one that was lost, or ran twice, leaves nothing that is see
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 
 import numpy as np
@@ -32,7 +33,11 @@ from stillframe.engine.shipping import ship
 FILE_ROWS = 1_000_000  # of which a task writes one file, or the rows of one that has more
 PART_ROWS = 500_000
 GROUP_ROWS = 250_000
+DENSE = 32  # places in an array, for each key
 _PLACE, _ROW = "__place", "__row"
+
+Numbers = NDArray[np.int64]
+Places = NDArray[np.int32]
 
 
 @dataclass(frozen=True)
@@ -112,10 +117,10 @@ def write(rewriting: Rewriting, leaving: Leaving, parts: Sequence[Part], folder:
     return name
 
 
-def _read(rewriting: Rewriting, parts: Iterable[Part]) -> Iterator[tuple[pa.Table, NDArray[np.int32]]]:
+def _read(rewriting: Rewriting, parts: Iterable[Part]) -> Iterator[tuple[pa.Table, Places]]:
     """Rows that came, and the place of the change each came with; as many at a time as are looked up at
     once, so that few small changes are not looked up one by one."""
-    tables, places, rows = list[pa.Table](), list[NDArray[np.int32]](), 0
+    tables, places, rows = list[pa.Table](), list[Places](), 0
     for part in parts:
         with pq.ParquetFile(part.path) as file:
             for batch in file.iter_batches(min(PART_ROWS, max(part.rows, 1))):
@@ -132,59 +137,104 @@ def _read(rewriting: Rewriting, parts: Iterable[Part]) -> Iterator[tuple[pa.Tabl
         yield pa.concat_tables(tables), np.concatenate(places)
 
 
+LeftAt = Callable[[pa.Table], Places]  # of keys, the place of the last change that took each away, or 0
+
+
 class Leaving:
-    """The keys that changes take away, and the place of the last change that did. Integers and dates are
-    looked for as one number, the key's place among all that lie between the least and the greatest of each
-    column; other keys are joined."""
+    """The keys that changes take away. NULL is no key that anything leaves by."""
 
     def __init__(self, rewriting: Rewriting) -> None:
         self._key = list(rewriting.key)
-        self._types = pa.schema([rewriting.schema.field(name) for name in rewriting.key])
-        keys, places = [self._types.empty_table()], [np.empty(0, np.int32)]
+        types = pa.schema([rewriting.schema.field(name) for name in rewriting.key])
+        keys, places = [types.empty_table()], [np.empty(0, np.int32)]
         for part in sorted(rewriting.changes, key=lambda part: part.place):
             table = pq.read_table(part.path, columns=[*self._key, COUNT])
             leaving = table.filter(pc.less(table.column(COUNT), 0)).select(self._key)
-            keys.append(leaving.cast(self._types))
+            keys.append(leaving.cast(types))
             places.append(np.full(leaving.num_rows, part.place, np.int32))
-        every, all_places = pa.concat_tables(keys), np.concatenate(places)
-        self._ranges = _ranges(every)
-        self._last: pa.Table | None = None
-        if self._ranges is None:
-            self._last = self._grouped(every, all_places)
-            return
-        marks, known = self._marks(every)
-        marks, all_places = marks[known], all_places[known]
-        order = np.argsort(marks, kind="stable")  # of equal keys, the last to leave is last
-        marks, all_places = marks[order], all_places[order]
-        last = np.append(marks[1:] != marks[:-1], True) if len(marks) else np.empty(0, bool)
-        self._numbers, self._places = marks[last], all_places[last]
+        self._left_at = _left_at(pa.concat_tables(keys), np.concatenate(places))
 
-    def without(self, rows: pa.Table, places: NDArray[np.int32]) -> pa.Table:
-        """The rows that no later change took away; they came with the changes at `places`. NULL is no key
-        that anything leaves by."""
-        stays = np.ones(rows.num_rows, dtype=bool)
-        keys = rows.select(self._key)
-        if self._last is not None:
-            names = self._last.column_names[:-1]
-            numbered = keys.rename_columns(names).append_column(_ROW, pa.array(np.arange(rows.num_rows)))
-            met = numbered.join(self._last, keys=names, join_type="inner")
-            gone, left = met.column(_ROW).to_numpy(), met.column(_PLACE).to_numpy()
-        elif len(self._numbers):
-            marks, known = self._marks(keys)
-            at = np.minimum(np.searchsorted(self._numbers, marks), len(self._numbers) - 1)
-            gone = np.flatnonzero(known & (self._numbers[at] == marks))
-            left = self._places[at[gone]]
-        else:
-            return rows
-        stays[gone[left > places[gone]]] = False
-        return rows.filter(pa.array(stays))
+    def without(self, rows: pa.Table, places: Places) -> pa.Table:
+        """The rows that no later change took away; they came with the changes at `places`."""
+        return rows.filter(pa.array(self._left_at(rows.select(self._key)) <= places))
 
-    def _marks(self, keys: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """Of each key its number, and whether it has one."""
-        assert self._ranges is not None
+
+def _left_at(keys: pa.Table, places: Places) -> LeftAt:
+    """Keys of integers and dates are one number each. Places ascend, and the last of equal keys counts."""
+    numbered = _Numbered.of(keys)
+    if numbered is None:
+        return _by_join(keys, places)
+    marks, known = numbered.marks(keys)
+    marks, places = marks[known], places[known]
+    by_number = _in_array if numbered.most <= DENSE * len(marks) else _by_search
+    found = by_number(marks, places, numbered.most)
+
+    def left_at(rows: pa.Table) -> Places:
+        marks, known = numbered.marks(rows)
+        return np.where(known, found(marks), 0)
+
+    return left_at
+
+
+def _in_array(marks: Numbers, places: Places, most: int) -> Callable[[Numbers], Places]:
+    left = np.zeros(most, np.int32)
+    left[marks] = places
+    return lambda wanted: left[wanted]
+
+
+def _by_search(marks: Numbers, places: Places, _most: int) -> Callable[[Numbers], Places]:
+    order = np.argsort(marks, kind="stable")
+    marks, places = marks[order], places[order]
+    last = np.append(marks[1:] != marks[:-1], True)[: len(marks)]
+    marks, places = np.append(marks[last], -1), np.append(places[last], np.int32(0))
+
+    def found(wanted: Numbers) -> Places:
+        at = np.searchsorted(marks[:-1], wanted)
+        return np.where(marks[at] == wanted, places[at], 0)
+
+    return found
+
+
+def _by_join(keys: pa.Table, places: Places) -> LeftAt:
+    names = [internal_name(i) for i in range(keys.num_columns)]
+    numbered = keys.rename_columns(names).append_column(_PLACE, pa.array(places))
+    grouped = numbered.group_by(names).aggregate([(_PLACE, "max")])
+    last = grouped.select([*names, f"{_PLACE}_max"]).rename_columns([*names, _PLACE])
+
+    def left_at(rows: pa.Table) -> Places:
+        wanted = rows.rename_columns(names).append_column(_ROW, pa.array(np.arange(rows.num_rows)))
+        met = wanted.join(last, keys=names, join_type="inner")
+        found = np.zeros(rows.num_rows, np.int32)
+        found[met.column(_ROW).to_numpy()] = met.column(_PLACE).to_numpy()
+        return found
+
+    return left_at
+
+
+@dataclass(frozen=True)
+class _Numbered:
+    """Keys as their places among all that lie between the least and the greatest of each column."""
+
+    ranges: tuple[tuple[int, int], ...]
+
+    @property
+    def most(self) -> int:
+        return prod(most - least + 1 for least, most in self.ranges)
+
+    @classmethod
+    def of(cls, keys: pa.Table) -> _Numbered | None:
+        """None where others than integers and dates are among them, or a number of 64 bits is too small."""
+        if not all(is_ordered(column.type) for column in keys.columns):
+            return None
+        known = [numbers(column.drop_null()) for column in keys.columns]
+        found = cls(tuple((int(v.min()), int(v.max())) if len(v) else (0, 0) for v in known))
+        return found if found.most < 2**63 else None
+
+    def marks(self, keys: pa.Table) -> tuple[Numbers, NDArray[np.bool_]]:
+        """Of each key its number, and whether it has one; where not, any."""
         marks = np.zeros(keys.num_rows, dtype=np.int64)
         known = np.ones(keys.num_rows, dtype=bool)
-        for column, (least, most) in zip(keys.columns, self._ranges, strict=True):
+        for column, (least, most) in zip(keys.columns, self.ranges, strict=True):
             if column.null_count:
                 known &= column.is_valid().to_numpy()
             values = numbers(column.fill_null(pa.scalar(0, pa.int32()).cast(column.type)))
@@ -192,23 +242,3 @@ class Leaving:
             marks *= most - least + 1
             marks += np.where(known, values, least) - least
         return marks, known
-
-    def _grouped(self, keys: pa.Table, places: NDArray[np.int32]) -> pa.Table:
-        names = [internal_name(i) for i in range(len(self._key))]
-        numbered = keys.rename_columns(names).append_column(_PLACE, pa.array(places))
-        last = numbered.group_by(names).aggregate([(_PLACE, "max")])
-        return last.select([*names, f"{_PLACE}_max"]).rename_columns([*names, _PLACE])
-
-
-def _ranges(keys: pa.Table) -> list[tuple[int, int]] | None:
-    """The least and the greatest value of each column of integers or dates; None where others are among
-    them, or a number for each key between would not fit."""
-    if not all(is_ordered(column.type) for column in keys.columns):
-        return None
-    found, every = list[tuple[int, int]](), 1
-    for column in keys.columns:
-        values = numbers(column.drop_null())
-        least, most = (int(values.min()), int(values.max())) if len(values) else (0, 0)
-        found.append((least, most))
-        every *= most - least + 1
-    return found if every < 2**63 else None

@@ -3,13 +3,14 @@
 Law: the rows are those the engine would give. Values are moved as they are, compared, or made by arithmetic
 whose result is exact in its type, so no two engines could differ in them; floats, of which equal ones have
 two spellings, are left to the engine, and so is what fails.
-Assumption: what is read fits the driver. Invariant: how many rows a join makes is known before it is made.
+Assumption: what is read fits the driver. Invariant: how much a join makes is known before it is made.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -63,6 +64,25 @@ _CALCULATED: dict[str, Callable[..., Any]] = {
 
 class TooMany(Exception):
     """More rows than the driver should make."""
+
+
+class Budget:
+    """What all joins of a plan may make together. Terms are joined side by side."""
+
+    def __init__(self, room: Room) -> None:
+        self.rows = room.made  # of one join
+        self._bytes = float(room.bytes_made)
+        self._lock = Lock()
+
+    def make(self, rows: int) -> None:
+        if rows > self.rows:
+            raise TooMany
+
+    def take(self, size: float) -> None:
+        with self._lock:
+            self._bytes -= size
+            if self._bytes < 0:
+                raise TooMany
 
 
 FAILURES = (TooMany, EvaluationError, pa.ArrowException)  # after which the engine has to compute it
@@ -156,32 +176,32 @@ def net_rows(plan: Plan, contents: Contents, room: Room) -> pa.Table:
     """The rows of a columnar plan under staged names, each once with its count; `contents` gives a scan's
     columns."""
     width = len(plan.schema)
-    terms = plan.inputs if isinstance(plan, UnionAll) else (plan,)
-    made = side_by_side(lambda term: _rows(term, frozenset(range(width)), contents, room), terms)
+    terms, budget = plan.inputs if isinstance(plan, UnionAll) else (plan,), Budget(room)
+    made = side_by_side(lambda term: _rows(term, frozenset(range(width)), contents, budget), terms)
     columns = [pa.chunked_array([part.columns[i] for part in made]) for i in range(width)]
     counts = pa.chunked_array([pa.array(part.counts) for part in made])
     return pa.table([*columns, counts], schema=staged_schema(plan.schema.types))
 
 
-def _rows(plan: Plan, wanted: frozenset[int], contents: Contents, room: Room) -> Columns:
+def _rows(plan: Plan, wanted: frozenset[int], contents: Contents, budget: Budget) -> Columns:
     match plan:
         case Scan():
             return contents(plan, wanted)
         case Negate(source):
-            rows = _rows(source, wanted, contents, room)
+            rows = _rows(source, wanted, contents, budget)
             return Columns(rows.columns, -rows.counts)
         case UnionAll(parts):
-            return _sum(side_by_side(lambda part: _rows(part, wanted, contents, room), parts), wanted)
+            return _sum(side_by_side(lambda part: _rows(part, wanted, contents, budget), parts), wanted)
         case Project(source, outputs):
             scalars = {i: outputs[i].scalar for i in wanted}
-            rows = _rows(source, frozenset[int]().union(*map(refs, scalars.values())), contents, room)
+            rows = _rows(source, frozenset[int]().union(*map(refs, scalars.values())), contents, budget)
             return Columns({i: _value(s, rows.columns, len(rows)) for i, s in scalars.items()}, rows.counts)
         case Filter(source, predicate):
-            rows = _rows(source, wanted | refs(predicate), contents, room)
+            rows = _rows(source, wanted | refs(predicate), contents, budget)
             kept = _met([predicate], rows.columns, len(rows))
             return Columns({i: rows.columns[i] for i in wanted}, rows.counts).at(kept)
         case Join():
-            return _join(plan, wanted, contents, room)
+            return _join(plan, wanted, contents, budget)
     raise AssertionError(f"not columnar: {type(plan).__name__}")
 
 
@@ -259,14 +279,14 @@ def _truth(scalar: Scalar, columns: Mapping[int, pa.Array], rows: int) -> pa.Arr
 # -- joins
 
 
-def _join(join: Join, wanted: frozenset[int], contents: Contents, room: Room) -> Columns:
+def _join(join: Join, wanted: frozenset[int], contents: Contents, budget: Budget) -> Columns:
     """From the change outward. Until the end a row of the join is a number of a row in each input."""
     looked_at = wanted.union(*map(refs, join.conditions))
     places: dict[int, Columns] = {}
     for place, plan in enumerate(join.inputs):
         offset = join.offsets[place]
         mine = frozenset(p - offset for p in looked_at if offset <= p < offset + len(plan.schema))
-        places[place] = _rows(plan, mine, contents, room)
+        places[place] = _rows(plan, mine, contents, budget)
     first, *others = join_order(join)
     made = {first: np.arange(len(places[first]), dtype=np.int64)}
     counts, pending = places[first].counts, list(join.conditions)
@@ -288,7 +308,7 @@ def _join(join: Join, wanted: frozenset[int], contents: Contents, room: Room) ->
             ]
             new_columns = [places[place].columns[new - join.offsets[place]] for _, new in links]
             rows, partners = _pairs(
-                [column(old) for old, _ in links], new_columns, len(counts), len(places[place]), room.made
+                [column(old) for old, _ in links], new_columns, len(counts), len(places[place]), budget
             )
             counts = counts[rows] * places[place].counts[partners]
             made = {p: taken[rows] for p, taken in made.items()} | {place: partners}
@@ -298,7 +318,7 @@ def _join(join: Join, wanted: frozenset[int], contents: Contents, room: Room) ->
             pending = [c for c in pending if c not in ready]
             kept = _met(ready, {p: column(p) for c in ready for p in refs(c)}, len(counts))
             counts, made = counts[kept], {p: taken[kept] for p, taken in made.items()}
-    _bounded(sum(map(width, wanted)) * len(counts), room.bytes_made)
+    budget.take(sum(map(width, wanted)) * len(counts))
     return Columns(_each(column, wanted), counts)
 
 
@@ -313,11 +333,11 @@ def _linking(condition: Scalar, join: Join, place: int, made: Collection[int]) -
 
 
 def _pairs(
-    here: Sequence[pa.Array], there: Sequence[pa.Array], rows_here: int, rows_there: int, most: int
+    here: Sequence[pa.Array], there: Sequence[pa.Array], rows_here: int, rows_there: int, budget: Budget
 ) -> tuple[Numbers, Numbers]:
     """The numbers of the rows, here and there, that agree in all columns; NULL agrees with nothing."""
     if not here:
-        _bounded(rows_here * rows_there, most)
+        budget.make(rows_here * rows_there)
         return (
             np.repeat(np.arange(rows_here), rows_there),
             np.tile(np.arange(rows_there), rows_here),
@@ -326,7 +346,7 @@ def _pairs(
     places = _places(marks_there[known_there], marks_here[known_here])
     if places is not None:
         met = places >= 0
-        _bounded(int(np.count_nonzero(met)), most)
+        budget.make(int(np.count_nonzero(met)))
         return known_here[met], known_there[places[met]]
     order = known_there[np.argsort(marks_there[known_there], kind="stable")]
     in_order = marks_there[order]
@@ -334,7 +354,7 @@ def _pairs(
     begin = np.searchsorted(in_order, looked_for, "left")
     times = np.searchsorted(in_order, looked_for, "right") - begin
     made = int(times.sum())
-    _bounded(made, most)
+    budget.make(made)
     shift = begin - (np.cumsum(times) - times)
     partners = order[np.arange(made) + np.repeat(shift, times)]
     return np.repeat(known_here, times), partners
@@ -356,11 +376,6 @@ def _places(keys: Numbers, looked_for: Numbers) -> Numbers | None:
     found: Numbers = places[np.where(among, looked_for, least) - least]
     found[~among] = -1
     return found
-
-
-def _bounded(made: float, most: int) -> None:
-    if made > most:
-        raise TooMany
 
 
 def _marks(here: Sequence[pa.Array], there: Sequence[pa.Array]) -> tuple[Numbers, Numbers, Numbers, Numbers]:
