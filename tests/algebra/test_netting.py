@@ -70,6 +70,11 @@ def test_each_row_is_there_once_with_the_sum_of_its_counts(
         check(seed)
 
 
+def test_counts_may_stand_anywhere() -> None:
+    table = pa.table({COUNT: pa.array([1, -1, 2], pa.int64()), "c0": pa.array([5, 5, 6], pa.int64())})
+    assert netted(table).to_pylist() == [{COUNT: 2, "c0": 6}]
+
+
 def test_what_lies_under_a_null_does_not_matter() -> None:
     """The same row twice, with different bytes where its NULL stands."""
     for type_, values in ((pa.int64(), [5, 6]), (pa.decimal128(20, 0), [Decimal(5), Decimal(6)])):

@@ -131,6 +131,12 @@ def test_only_row_groups_that_may_have_a_value_are_read(
 def test_many_rows_are_left_to_the_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written(tmp_path / "base", [(1, "a", DAY, None)] * 30, None, 10)
     state = ViewState("v", SCHEMA, "", "strong", "", "current", (DataFile("base", 30, 0),), (), 0, 0, 0, {})
+    most = Effort(read=30, found=30, whole=30, bytes=30 * 8)
+    assert look_up(tmp_path, state, [0], 0, pa.array([1]), most) is not None
+    assert whole(tmp_path, state, [0], most) is not None
+    wide = [0, 1]  # with a text
+    assert look_up(tmp_path, state, wide, 0, pa.array([1]), most) is None
+    assert whole(tmp_path, state, wide, most) is None
     monkeypatch.setattr(lookup, "MOST_FOUND", 29)
     assert look_up(tmp_path, state, [0], 0, pa.array([1])) is None
 

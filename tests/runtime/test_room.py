@@ -24,6 +24,10 @@ def test_more_memory_is_more_room_in_every_way() -> None:
     assert other.bytes_made <= 6 * 2**30 // 4
 
 
+def test_a_column_that_a_join_makes_can_be_addressed() -> None:
+    assert room_within(2**50).bytes_made <= 2**31
+
+
 @pytest.mark.parametrize(
     ("settings", "beside"),
     [
@@ -33,6 +37,7 @@ def test_more_memory_is_more_room_in_every_way() -> None:
         ({"master": "spark://host:7077"}, False),
         ({"master": "yarn"}, False),
         ({"remote": "sc://host"}, False),
+        ({"conf": {"spark.master": "spark://host:7077"}}, False),
     ],
 )
 def test_only_an_engine_on_the_same_machine_is_beside(settings: dict[str, str], beside: bool) -> None:

@@ -4,6 +4,7 @@ every view is what its source has, whatever was rewritten, and whoever failed in
 from __future__ import annotations
 
 import os
+import resource
 import sqlite3
 from collections import Counter
 from dataclasses import replace
@@ -14,6 +15,8 @@ from deltalake import DeltaTable
 from tests.room import driver_takes
 
 from shops import Shop
+from stillframe.engine import Room
+from stillframe.errors import LakeError
 from stillframe.runtime import Step, Warehouse, settle
 from stillframe.runtime.config import SettleBound
 
@@ -153,3 +156,25 @@ def test_a_session_that_a_merging_overtakes_publishes_on_the_merged_files(
     assert sorted({(file.since, file.frame) for file in state.changes}) == [(2, 2), (3, 4), (5, 5)]
     for name in QUERIES:
         assert Counter(tuple(row) for row in rewritings.view(name).collect()) == expected(shop, name)
+
+
+def test_a_disk_that_is_full_leaves_a_view_as_it_was(rewritings: Warehouse, shop: Shop) -> None:
+    """Full for files of a hundred bytes, so that the driver's own writing fails."""
+    random = Random(SEED)
+    for frame in range(4):
+        change(shop, random, frame)
+        rewritings.bring_forward()
+    before, room = rewritings.frame(), Room(beside=True)
+    there = set((shop.root / "warehouse").rglob("*.parquet"))
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
+    try:
+        with pytest.raises(LakeError, match="keyed could not be folded in"):
+            settle.settle(rewritings.lake, lambda: rewritings.engine, before, "keyed", room=room)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert rewritings.frame() == before
+    assert set((shop.root / "warehouse").rglob("*.parquet")) == there
+    settled = settle.settle(rewritings.lake, lambda: rewritings.engine, before, "keyed", room=room)
+    assert settled is not None and not settled.views["keyed"].changes
+    assert Counter(tuple(row) for row in rewritings.view("keyed").collect()) == expected(shop, "keyed")

@@ -28,7 +28,7 @@ from stillframe.algebra import (
 from stillframe.algebra.functions import FUNCTIONS
 from stillframe.algebra.types import BIGINT, DOUBLE, STRING
 from stillframe.engine import Engine
-from stillframe.runtime import Warehouse
+from stillframe.runtime import Warehouse, reads
 from stillframe.runtime.evaluating import MOST_ROWS, is_exact, is_quick
 
 pytestmark = pytest.mark.engine
@@ -139,6 +139,18 @@ def test_joins_of_many_rows_need_no_engine(
         with without_engine(), pytest.raises(Asked):
             warehouse.maintain()
         warehouse.maintain()
+        assert all(found.ok for found in warehouse.verify_all().values())
+
+
+def test_more_than_is_held_goes_through_files(filled: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reads, "ALL_HELD", 0)
+    define(filled, SHOWN, "driver\ncopies: all")
+    with filled.open() as warehouse:
+        warehouse.refresh()
+        with without_engine():
+            for change in MANY:
+                filled.write("a", change)
+                assert not warehouse.maintain().failures
         assert all(found.ok for found in warehouse.verify_all().values())
 
 

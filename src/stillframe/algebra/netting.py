@@ -41,7 +41,8 @@ def netted(table: pa.Table) -> pa.Table:
         return table
     there = pa.array(counts != 0)
     kept = side_by_side(lambda column: column.filter(there), values)
-    one_each = pa.table([*kept, pa.array(counts[counts != 0])], schema=table.schema)
+    by_name = {**dict(zip(columns, kept, strict=True)), COUNT: pa.array(counts[counts != 0])}
+    one_each = pa.table([by_name[name] for name in table.column_names], schema=table.schema)
     if not len(others):
         return one_each
     return pa.concat_tables([one_each, _there(_added_up(_taken(table, others), columns))])

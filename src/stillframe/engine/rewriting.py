@@ -2,8 +2,8 @@
 
 Law (`lake/reader.py`): where a key is one in every frame, a row that came is there until a later change takes
 a row of its key away. So a file is rewritten by itself, given the keys that leave and when each left last; no
-row meets another, nothing is shuffled, and rows stay in the order they were in. A task holds these keys and
-`PART_ROWS` rows.
+row meets another, nothing is shuffled, and rows stay in the order they were in. A task holds these keys, or
+an array with places for them, and `PART_ROWS` rows.
 
 A task writes under a name of its own, which begins with a dot. Only what tasks that succeeded tell is given a
 name that counts, so one that was lost, or ran twice, leaves nothing that is seen.
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from math import prod
@@ -25,7 +26,6 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from stillframe.algebra.arrow import COUNT, internal_name, is_ordered, numbers
-from stillframe.algebra.side_by_side import side_by_side
 from stillframe.engine.files import engine_errors, table_writer
 from stillframe.engine.session import Engine
 from stillframe.engine.shipping import ship
@@ -33,7 +33,8 @@ from stillframe.engine.shipping import ship
 FILE_ROWS = 1_000_000  # of which a task writes one file, or the rows of one that has more
 PART_ROWS = 500_000
 GROUP_ROWS = 250_000
-DENSE = 32  # places in an array, for each key
+THREADS = 2  # of the driver
+DENSE, MOST_PLACES = 32, 2**26  # places in an array, for each key, and at the most
 _PLACE, _ROW = "__place", "__row"
 
 Numbers = NDArray[np.int64]
@@ -88,18 +89,21 @@ def rewrite(engine: Engine, rewriting: Rewriting, folder: Path) -> None:
 
     with engine_errors():
         ship(engine)
-        numbers = engine.maintenance.range(0, len(tasks), 1, len(tasks))
-        written = numbers.mapInArrow(task, "number BIGINT, name STRING").collect()
+        one_each = engine.maintenance.range(0, len(tasks), 1, len(tasks))
+        written = one_each.mapInArrow(task, "number BIGINT, name STRING").collect()
     for number, name in written:
         (folder / name).rename(folder / f"part-{number:05}.parquet")
 
 
 def rewrite_here(rewriting: Rewriting, folder: Path) -> None:
-    """The same in this process, which looks for the keys that leave once."""
+    """The same in this process, which looks for the keys that leave once; in threads of its own, so that
+    sessions do not wait for it."""
     folder.mkdir(parents=True)
-    leaving, tasks = Leaving(rewriting), rewriting.tasks()
-    names = side_by_side(lambda parts: write(rewriting, leaving, parts, folder), tasks)
-    for number, name in enumerate(names):
+    leaving = Leaving(rewriting)
+    with ThreadPoolExecutor(THREADS, thread_name_prefix="stillframe-rewriting") as pool:
+        names = pool.map(lambda parts: write(rewriting, leaving, parts, folder), rewriting.tasks())
+        written = list(names)
+    for number, name in enumerate(written):
         (folder / name).rename(folder / f"part-{number:05}.parquet")
 
 
@@ -166,7 +170,7 @@ def _left_at(keys: pa.Table, places: Places) -> LeftAt:
         return _by_join(keys, places)
     marks, known = numbered.marks(keys)
     marks, places = marks[known], places[known]
-    by_number = _in_array if numbered.most <= DENSE * len(marks) else _by_search
+    by_number = _in_array if numbered.most <= min(DENSE * len(marks), MOST_PLACES) else _by_search
     found = by_number(marks, places, numbered.most)
 
     def left_at(rows: pa.Table) -> Places:

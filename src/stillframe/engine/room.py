@@ -13,6 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 SHARE = 8  # of the memory in which columns of files are held, one part more for rows in hand
+MOST_TIMES = (
+    8  # the least: a column of texts that a join makes has less than the 2 GiB that Arrow can address
+)
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,7 @@ def room_within(memory: int) -> Room:
     """Of a driver beside its engine that may hold so many bytes of the lake in memory; at least what needs
     next to none."""
     least = Room()
-    times = max(1, memory // SHARE // least.bytes)
+    times = min(max(1, memory // SHARE // least.bytes), MOST_TIMES)
     return Room(times * least.rows, times * least.bytes, beside=True)
 
 
@@ -56,4 +59,5 @@ def is_beside(settings: Mapping[str, Any]) -> bool:
     """Whether the engine that the `spark:` part of a project asks for runs on the driver's machine."""
     if settings.get("engine") == "sail":
         return True
-    return not settings.get("remote") and str(settings.get("master", "local")).startswith("local")
+    master = (settings.get("conf") or {}).get("spark.master", settings.get("master", "local"))
+    return not settings.get("remote") and str(master).startswith("local")

@@ -8,7 +8,7 @@ and how much is read for them is known before anything is.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, reduce
 from pathlib import Path
@@ -28,19 +28,24 @@ MOST_READ = 500_000  # rows in the row groups that are read
 MOST_FOUND = 50_000  # rows
 MOST_LEAVING = 2_000_000  # rows of changes in which those that leave are looked for
 MOST_WHOLE = 2_000  # rows of a view that is read whole
+MOST_BYTES = 128 * 2**20
 TEXT_BYTES = 24  # of a value that is a text, in the mean
 ORDERED = (pa.types.is_integer, pa.types.is_date, pa.types.is_string)  # footers order them as Python does
 
 
 @dataclass(frozen=True)
 class Effort:
-    """How many rows may be read to look for values, found by them, and read where all are. What is read may
-    be `lasting`: worth more than one session."""
+    """How many rows may be read to look for values, found by them, and read where all are; and how many bytes
+    what is found or read may have, about. What is read may be `lasting`: worth more than one session."""
 
     read: int
     found: int
     whole: int
     lasting: bool = False
+    bytes: int = MOST_BYTES
+
+    def fits(self, rows: int, schema: Schema, positions: Collection[int]) -> bool:
+        return rows * sum(_width(schema[i].type) for i in positions) <= self.bytes
 
     @classmethod
     def usual(cls) -> Effort:
@@ -74,7 +79,8 @@ def look_up(
     if not _may_be_read([(path, i) for path, _, i, _ in looked_at], view.schema, positions, column, effort):
         return None
     rows = side_by_side(lambda one: _having(one[0], one[2], name, values[one[3]]), looked_at)
-    if sum(map(len, rows)) > effort.found:
+    found_rows = sum(map(len, rows))
+    if found_rows > effort.found or not effort.fits(found_rows, view.schema, positions):
         return None
     wanted = staged_schema([view.schema[i].type for i in positions])
     names = [view.schema[i].name for i in positions]
@@ -128,7 +134,8 @@ def whole(
 ) -> pa.Table | None:
     """The same of all rows of a view, if it is small."""
     parts = [*((root / f.path, False) for f in view.base), *((root / f.path, True) for f in view.changes)]
-    if sum(group.rows for path, _ in parts for group in groups(path)) > (effort or Effort.usual()).whole:
+    effort, rows = effort or Effort.usual(), sum(group.rows for path, _ in parts for group in groups(path))
+    if rows > effort.whole or not effort.fits(rows, view.schema, positions):
         return None
     return _all(parts, view.schema, positions)
 

@@ -77,14 +77,14 @@ class Ahead:
         sources: Mapping[str, Source],
         consumer: str,
         observe: Observer = unobserved,
-        room: Room | None = None,
+        room: Callable[[], Room] = Room,
     ) -> None:
         self._lake = lake
         self._engine = engine
         self._sources = sources
         self._consumer = consumer
         self._observe = observe
-        self._room = room or Room()
+        self._room = room
         self._reader: threading.Thread | None = None
         self._enough = threading.Event()
         self._taken = Taken()
@@ -150,10 +150,10 @@ class Ahead:
             place = self._taken.folder / f"{source}-{upto.sequence}-{number}"
             read = partial(at.changes, each.table, each.names, after, upto, where=each.where)
             new = place / "new"
-            staged = stage(self._engine, read, each.positions, each.types, new, once=True, room=self._room)
+            staged = stage(self._engine, read, each.positions, each.types, new, once=True, room=self._room())
             before = self._taken.pieces.get(each)
             if before is not None:
-                staged = followed_by(before[0], staged, place / "all", self._room)
+                staged = followed_by(before[0], staged, place / "all", self._room())
             found[each] = (staged, upto)
             self._observe(Step.AHEAD, each.relation)
         self._taken.pieces.update(found)

@@ -3,7 +3,7 @@
 Law: the rows are those the engine would give. Values are moved as they are, compared, or made by arithmetic
 whose result is exact in its type, so no two engines could differ in them; floats, of which equal ones have
 two spellings, are left to the engine, and so is what fails.
-Assumption: what is read fits the driver. Invariant: how much a join makes is known before it is made.
+Assumption: what is read fits the driver. Invariant: about how much a join makes is known before it is made.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from stillframe.change import column_of, join_order
 from stillframe.engine import Room
 from stillframe.runtime.evaluating import is_exact_scalar
 
-DENSE = 16  # values between the least and the greatest key, for each key
+DENSE, MOST_PLACES = 16, 2**26  # values from the least to the greatest key, for each key, and at the most
 Numbers = NDArray[np.int64]
 Contents = Callable[[Scan, Collection[int]], "Columns"]
 _COMPARED: dict[str, Callable[..., Any]] = {
@@ -366,16 +366,14 @@ def _places(keys: Numbers, looked_for: Numbers) -> Numbers | None:
     if not len(keys):
         return np.full(len(looked_for), -1)
     least, most = int(keys.min()), int(keys.max())
-    if most - least > DENSE * len(keys):
+    if most - least >= min(DENSE * len(keys), MOST_PLACES):
         return None
-    places = np.full(most - least + 1, -1, dtype=np.int64)
+    places = np.full(most - least + 1, -1, dtype=np.int32)
     places[keys - least] = np.arange(len(keys))
     if np.count_nonzero(places >= 0) < len(keys):
         return None
     among = (looked_for >= least) & (looked_for <= most)
-    found: Numbers = places[np.where(among, looked_for, least) - least]
-    found[~among] = -1
-    return found
+    return np.where(among, places[np.where(among, looked_for, least) - least], -1)
 
 
 def _marks(here: Sequence[pa.Array], there: Sequence[pa.Array]) -> tuple[Numbers, Numbers, Numbers, Numbers]:

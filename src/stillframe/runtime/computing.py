@@ -100,14 +100,14 @@ class Computing:
 
     def _in_columns(self, plan: Plan, read: Mapping[str, Table]) -> pa.Table | None:
         room = self.binder.reads.room
-        if sum(table.rows for table in read.values()) > room.read:
+        is_small = all(rows.small for table in read.values() for rows, _ in table.bags or ())
+        if not is_small or sum(table.rows for table in read.values()) > room.read:
             return None
         try:
-            contents = {name: table.columns for name, table in read.items()}
-            rows = net_rows(plan, lambda scan, wanted: contents[scan.relation](wanted, scan.schema), room)
+            rows = net_rows(plan, lambda scan, wanted: read[scan.relation].columns(wanted, scan.schema), room)
+            return netted(rows)
         except FAILURES:
             return None
-        return netted(rows)
 
     def _bag(self, plan: Plan, read: Mapping[str, Table]) -> Bag | None:
         if not is_quick(plan, {name: table.rows for name, table in read.items()}) or not is_exact(plan):

@@ -167,7 +167,8 @@ class Estimator:
             incremental += self._touched(plan, sizes, rows * width, going)
             full += self.prices.per_stage + self._grouped(plan, below)
         asked, everything = self._asked(plan, sizes, rows_in)
-        by = in_columns(self.prices) if self.room.beside else self.prices
+        here = self.room.beside and plan.schema.keys and out <= self.room.read
+        by = in_columns(self.prices) if here else self.prices
         settling = out * width * (by.per_byte_scanned + by.per_byte_written)
         return Estimate(
             incremental + asked + _written(going, out, width) + _netted(going, out * width),

@@ -26,6 +26,7 @@ from stillframe.runtime.ahead import Wanted
 from stillframe.sources.base import Capture, Keys, Position, Source
 
 KEY_LIMIT = 20_000  # values that a source is asked for
+ALL_HELD = 4  # times what there is room for at a time: of all that a session reads
 LOOKED_THROUGH = 10_000_000  # rows, for those that spare a job: it would read them, too
 
 
@@ -98,6 +99,7 @@ class Reads:
         self._folders = count()
         self._memo: dict[tuple[object, ...], Staged] = {}
         self._looked_up: dict[tuple[object, ...], Staged | None] = {}
+        self._held = 0  # bytes
 
     def change(self, relation: str, after: Position) -> Staged:
         source, table = relation.split(".", 1)
@@ -185,18 +187,19 @@ class Reads:
         files = (*(file.path for file in view.base), *(file.path for file in view.changes))
         positions = tuple(range(len(view.schema))) if name is None else self._positions(name)
         marks = None if keys is None else (keys.column, _digest(keys.values))
-        effort = Effort(LOOKED_THROUGH, self.room.rows, self.room.whole, lasting=True) if thorough else None
+        room = self.room
+        most = Effort(LOOKED_THROUGH, room.rows, room.whole, lasting=True, bytes=room.bytes)
         key = (positions, marks, files, thorough)
         if key not in self._looked_up:
             if keys is None:
-                found = whole(root, view, positions, effort)
+                found = whole(root, view, positions, most if thorough else None)
             else:
                 column = view.schema.position(keys.column)
-                found = look_up(root, view, positions, column, keys.values, effort)
+                found = look_up(root, view, positions, column, keys.values, most if thorough else None)
             folder = self._folder / f"rows-{len(self._looked_up)}"
             types = tuple(view.schema[i].type for i in positions)
             held = None if found is None else staged_table(netted(found), positions, types, folder)
-            self._looked_up[key] = held
+            self._looked_up[key] = None if held is None else self._kept(held)
         return self._looked_up[key]
 
     def pushable(self, relation: str, column: int) -> bool:
@@ -221,4 +224,12 @@ class Reads:
                 self._engine, read, positions, types, folder, net=net, once=once, room=self.room
             )
             self._counted(str(key[0]), relation, self._memo[key], time.perf_counter() - started)
+            self._memo[key] = self._kept(self._memo[key])
         return self._memo[key]
+
+    def _kept(self, staged: Staged) -> Staged:
+        """In memory, as long as all that is read together has room."""
+        if staged.held is None:
+            return staged
+        self._held += staged.bytes
+        return staged if self._held <= ALL_HELD * self.room.bytes else staged.in_files()

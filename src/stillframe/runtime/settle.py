@@ -12,11 +12,14 @@ logarithmic number of times.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from enum import Enum
 from pathlib import Path
+
+import pyarrow as pa
 
 from stillframe.algebra.arrow import COUNT, named_schema
 from stillframe.algebra.netting import netted
@@ -31,7 +34,7 @@ from stillframe.engine import (
     rewrite_here,
     write_rows,
 )
-from stillframe.errors import Busy
+from stillframe.errors import Busy, LakeError, StillframeError
 from stillframe.lake.frame import ChangeFile, DataFile, Frame, ViewState
 from stillframe.lake.lookup import losing, telling_key
 from stillframe.lake.reader import content, generations, is_keyed, net_changes, require_files
@@ -43,6 +46,7 @@ ATTEMPTS = 5
 FEW_ROWS = 10_000  # so few change rows cost a reader nothing, however small the view
 FULL_ROWS = 1_000_000  # a file that is not made larger
 CHEAP_SHARE = 0.1  # of a view: to merge more changes costs no less than to settle it, and is put off
+MERGED_HERE = 50_000  # rows of changes that the driver adds up, beside a cluster
 MOST_LEAVING = 8_000_000  # rows of changes whose keys every task that rewrites files holds
 
 
@@ -76,7 +80,7 @@ def due(view: ViewState, bound: SettleBound, frame_times: Callable[[int], dateti
 
 def settle(
     lake: Storage,
-    engine: Engine,
+    engine: Callable[[], Engine],
     frame: Frame,
     name: str,
     observe: Observer = unobserved,
@@ -88,7 +92,8 @@ def settle(
     old = rewritten(view, losing(lake.path, view))
     kept = tuple(file for file in view.base if file not in old)
     folder = lake.attempt("data", view.table)
-    _write_content(lake.path, engine, replace(view, base=old), folder, room or Room())
+    with _writing(lake, name, folder):
+        _write_content(lake.path, engine, replace(view, base=old), folder, room or Room())
     base = (*kept, *lake.collect(folder))
     observe(Step.REWRITTEN, name)
 
@@ -103,12 +108,31 @@ def settle(
     return published
 
 
-def _write_content(root: Path, engine: Engine, view: ViewState, folder: Path, room: Room) -> None:
+@contextmanager
+def _writing(lake: Storage, name: str, folder: Path) -> Iterator[None]:
+    """What fails leaves nothing behind, and is told as what it is."""
+    try:
+        yield
+    except (OSError, pa.ArrowException) as error:
+        lake.discard(folder)
+        raise LakeError(
+            f"the changes of view {name} could not be folded in; it is as it was",
+            detail=str(error),
+            hint="is there room on the disk?",
+        ) from error
+    except StillframeError:
+        lake.discard(folder)
+        raise
+
+
+def _write_content(
+    root: Path, engine: Callable[[], Engine], view: ViewState, folder: Path, room: Room
+) -> None:
     """The rows of a view as plain files: file by file where keys tell which leave, which takes a third of the
     time of a query; here, where there is room for the keys, or by tasks of Spark. Sail runs one task of ours
     at a time, and is quicker by its own query."""
     here = room.beside and unsettled_rows(view) <= room.read
-    key = telling_key(view) if here or engine.kind == "spark" else ()
+    key = telling_key(view) if here or engine().kind == "spark" else ()
     if key and is_keyed(view) and unsettled_rows(view) <= MOST_LEAVING:
         require_files(root, view)
         order = generations(view)
@@ -118,10 +142,10 @@ def _write_content(root: Path, engine: Engine, view: ViewState, folder: Path, ro
         if here:
             rewrite_here(rewriting, folder)
         else:
-            rewrite(engine, rewriting, folder)
+            rewrite(engine(), rewriting, folder)
         return
     with engine_errors():
-        rows = content(engine.maintenance, root, view)
+        rows = content(engine().maintenance, root, view)
         rows.write.mode("error").parquet(str(folder))
 
 
@@ -150,7 +174,8 @@ def merge(
     first = merged_from(view)
     part = replace(view, changes=view.changes[first:])
     folder = lake.attempt("changes", view.table)
-    _write_net(lake.path, engine, part, folder, room or Room())
+    with _writing(lake, name, folder):
+        _write_net(lake.path, engine, part, folder, room or Room())
     whole = tuple(
         ChangeFile(f.path, f.rows, f.bytes, part.changes[-1].frame, min(c.since for c in part.changes))
         for f in lake.collect(folder)
@@ -182,7 +207,9 @@ def merged_from(view: ViewState) -> int:
 def _write_net(root: Path, engine: Callable[[], Engine], view: ViewState, folder: Path, room: Room) -> None:
     """Equal floats are given one spelling by the engine alone."""
     floats = any(column.type.name == "DOUBLE" for column in view.schema)
-    if floats or unsettled_rows(view) > room.rows:
+    size = sum(file.bytes for file in view.changes)
+    most = room.rows if room.beside else MERGED_HERE
+    if floats or unsettled_rows(view) > most or size > room.bytes:
         with engine_errors():
             net_changes(engine().maintenance, root, view).write.mode("error").parquet(str(folder))
         return

@@ -87,7 +87,7 @@ class Sparing:
     def _left(self, name: str, place: Place, gone: list[Gone]) -> Staged | None:
         """What is left of a place's change; None where that is all of it."""
         change = self.binder.change_of(place.relation)
-        if change is None or change.rows > self.binder.reads.room.rows or not place.columns:
+        if change is None or not change.small or not place.columns:
             return None
         table = netted(change.table(place.columns))
         if place.key and table.num_rows:  # of all rows: one that fails a condition may have had the key

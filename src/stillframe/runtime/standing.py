@@ -60,7 +60,8 @@ class Standing:
         if added:
             paths = tuple(self.means.lake.path / f.path for f in added)
             rows = sum(f.rows for f in added)
-            small = rows <= self.means.room.rows
+            room, size = self.means.room, sum(f.bytes for f in added)
+            small = rows <= room.rows and size <= room.bytes
             self.changes[view.name] = ViewFiles(paths, view.schema, rows, small)
         grown = sum(
             pc.sum(batch.column(0)).as_py() or 0

@@ -349,7 +349,7 @@ class Warehouse:
             view = frame.views.get(name)
             found = due(view, self.project.settle, self._published) if view else None
             if view and view.changes and (everything or found is Due.SETTLING):
-                settled = settle(self.lake, self.engine, frame, name, self.observe, self.room)
+                settled = settle(self.lake, lambda: self.engine, frame, name, self.observe, self.room)
                 frame = settled or self.frame()
             elif found is Due.MERGING:
                 merged = merge(self.lake, lambda: self.engine, frame, name, self.observe, self.room)
@@ -394,7 +394,7 @@ class Warehouse:
             self.sources,
             self.project.name,
             lambda step, subject: self.observe(step, subject),
-            self.room,
+            lambda: self.room,
         )
         try:
             run(self, every, stop or threading.Event(), on_result, on_look)
