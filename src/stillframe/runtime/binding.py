@@ -133,7 +133,7 @@ class Binder:
     after: Mapping[str, Position]  # where each source stood for this view
     upstream: dict[str, Upstream]
     staged: dict[str, Staged] = field(default_factory=dict)  # rows that were computed on the way
-    blocks: dict[str, tuple[Plan, Plan]] = field(default_factory=dict)  # of those with states: before, after
+    blocks: dict[str, Mapping[Moment, Plan]] = field(default_factory=dict)  # states, of those that have some
     left: dict[str, Left] = field(default_factory=dict)  # places of which less than all of a change is read
     bound: dict[str, Table] = field(default_factory=dict)  # what the scans of bound plans read
     anew: bool = False  # states of the lake that have a key are read whole, each row once

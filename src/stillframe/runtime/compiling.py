@@ -90,7 +90,7 @@ class Compiler:
         that make no difference there, so the block's own states will do."""
         left = self.binder.left.get(name)
         states = self.binder.blocks.get(name if left is None else left.relation)
-        return states and states[moment is Moment.AFTER]
+        return None if states is None else states[moment]
 
     def keywise(
         self,

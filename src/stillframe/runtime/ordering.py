@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from stillframe.algebra import Join
+from stillframe.algebra import Join, Moment
 from stillframe.change.propagation import Tree
 from stillframe.runtime.binding import Binder
 from stillframe.runtime.estimating import Estimator, Sized, joined_size, relation_size, sized
@@ -28,7 +28,9 @@ class Ordering:
             left = self.binder.left[name]
             return replace(self._size(left.relation), change=left.change.rows)
         if name in self.binder.blocks:
-            return joined_size(self.binder.blocks[name][1], self._size, self.binder.change_rows(name))
+            return joined_size(
+                self.binder.blocks[name][Moment.AFTER], self._size, self.binder.change_rows(name)
+            )
         if name not in self.binder.upstream:
             return relation_size(self.statistics.of(name), self.binder.change_rows(name))
         view = self.binder.upstream[name]

@@ -96,10 +96,9 @@ class Sharing:
             if found is not None:
                 name = names[core] = f"{CORE}{number}"
                 binder.staged[name] = found
-                binder.blocks[name] = (
-                    at(core.plan, Moment.BEFORE, changed),
-                    at(core.plan, Moment.AFTER, changed),
-                )
+                binder.blocks[name] = {
+                    moment: at(core.plan, moment, changed) for moment in (Moment.BEFORE, Moment.AFTER)
+                }
                 more |= {name} if found.rows else set()
         return (chosen.over(plan, names), changed | more) if names else (plan, changed)
 

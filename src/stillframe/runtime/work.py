@@ -377,7 +377,7 @@ class Work:
             return {}
         seen = {name for name, source in self.means.sources.items() if source.capture is Capture.SNAPSHOT}
         sure = {r: each for r, each in known.references.items() if r.split(".", 1)[0] not in seen}
-        blocks = {name: states[1] for name, states in binder.blocks.items()}
+        blocks = {name: states[Moment.AFTER] for name, states in binder.blocks.items()}
         read = (scan for each in (plan, *blocks.values()) for scan in scans(each))
         found = referring({scan.relation: scan.schema for scan in read}, sure)
         return found | {name: list(refers_through(block, found)) for name, block in blocks.items()}
