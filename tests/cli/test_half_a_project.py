@@ -88,10 +88,11 @@ def test_run_tells_once_of_a_half_saved_file_and_goes_on(shop):
     try:
         _frame(shop, process, 1)
         shop.view(HALF, "late.sql")
-        shop.write("shop", "DELETE FROM orders WHERE id = 1")
-        _frame(shop, process, 2)
+        for order in (1, 2):  # the session of the first may have looked at the files before
+            shop.write("shop", f"DELETE FROM orders WHERE id = {order}")
+            _frame(shop, process, 1 + order)
         shop.view(IDS, "late.sql")
-        assert _frame(shop, process, 3).views["ids"].rows == 29
+        assert _frame(shop, process, 4).views["ids"].rows == 28
         process.send_signal(signal.SIGTERM)
         _, err = process.communicate(timeout=60)
     finally:
