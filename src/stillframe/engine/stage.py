@@ -157,9 +157,8 @@ def stage(
     not begun again by a task where it is too much to hold: the driver writes it as it comes."""
     room = few = room or LITTLE
     if net and any(type_.name == "DOUBLE" for type_ in types):
-        few = replace(
-            room, rows=min(room.rows, TASK_ROWS)
-        )  # only the engine knows equal floats of two spellings
+        # Only the engine knows equal floats of two spellings.
+        few = replace(room, rows=min(room.rows, TASK_ROWS))
     found, schema = read(), staged_schema(types)
     try:
         batches, is_all = _few(found, schema, few)
