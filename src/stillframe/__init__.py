@@ -5,8 +5,13 @@ public names are looked up when they are asked for: a task that reads a source i
 `stillframe.sources`, and needs nothing of what a driver does.
 """
 
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING
+
+# What a session frees the next one needs again: Arrow, and Sail with it, give memory back to the system after
+# five minutes and not at once, unless the environment says otherwise. They read it when they are loaded.
+os.environ.setdefault("MIMALLOC_PURGE_DELAY", "300000")
 
 if TYPE_CHECKING:
     from stillframe.errors import StillframeError

@@ -19,7 +19,7 @@ from stillframe.algebra.types import BIGINT, BOOLEAN, DATE, INT, STRING, TIMESTA
 VALUES: dict[Type, list[Any]] = {
     BIGINT: [0, 1, -1, 2**63 - 1, -(2**63)],
     INT: [0, 7, -7],
-    STRING: ["", "a", "b"],
+    STRING: ["", "a", "b", "é", "1 of 2 long texts", "2 of 2 long texts", "a longer one of 2 long texts"],
     BOOLEAN: [True, False],
     DATE: [date(1970, 1, 1), date(2024, 2, 29)],
     TIMESTAMP: [datetime(1970, 1, 1, tzinfo=UTC), datetime(2024, 1, 1, microsecond=1, tzinfo=UTC)],
@@ -33,7 +33,7 @@ def random_table(random: Random) -> pa.Table:
     schema = staged_schema(types)
     parts = []
     for _ in range(random.randrange(4)):
-        rows = random.choice([0, 1, 5, 40, 200])  # of the most, texts are told by their places
+        rows = random.choice([0, 1, 5, 40, 200])
         columns = [[random.choice([None, *VALUES[t]]) for _ in range(rows)] for t in types]
         counts = [random.choice([-2, -1, 0, 1, 1, 1]) for _ in range(rows)]
         table = pa.table(
@@ -82,3 +82,6 @@ def test_what_lies_under_a_null_does_not_matter() -> None:
         both = pa.Array.from_buffers(type_, 2, [pa.py_buffer(b"\0"), known.buffers()[1]], null_count=2)
         table = pa.table([both, pa.array([1, -1])], names=["c0", COUNT])
         assert netted(table).num_rows == 0
+    bounds, data = pa.array([0, 1, 4], pa.int32()).buffers()[1], pa.py_buffer(b"abcd")
+    texts = pa.Array.from_buffers(pa.string(), 2, [pa.py_buffer(b"\0"), bounds, data], null_count=2)
+    assert netted(pa.table([texts, pa.array([1, -1])], names=["c0", COUNT])).num_rows == 0

@@ -1,7 +1,10 @@
-"""`memory`: how much of the lake's columns a process holds."""
+"""`memory`: how much of the lake's columns a process holds; and for how long what is free."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -39,3 +42,20 @@ def test_a_warehouse_holds_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     (tmp_path / "stillframe.yml").write_text("name: x\nsources: {}\n", encoding="utf-8")
     Warehouse(project=load_project(tmp_path)).close()
     assert before == WARM.room
+
+
+@pytest.mark.parametrize(("said", "found"), [(None, "300000"), ("0", "0")])
+def test_arrow_keeps_what_is_free_for_a_while_unless_it_is_told_otherwise(
+    said: str | None, found: str
+) -> None:
+    """As it tells itself, when it is loaded."""
+    said_so = {} if said is None else {"MIMALLOC_PURGE_DELAY": said}
+    others = {name: value for name, value in os.environ.items() if name != "MIMALLOC_PURGE_DELAY"}
+    told = subprocess.run(
+        [sys.executable, "-c", "import stillframe, pyarrow; pyarrow.allocate_buffer(1)"],
+        env={**others, **said_so, "MIMALLOC_VERBOSE": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert f"option 'purge_delay': {found} " in told.stderr

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from stillframe.algebra.arrow import COUNT
-from stillframe.engine import Engine, Part, Rewriting, rewrite, rewrite_here, rewriting
+from stillframe.engine import Engine, Part, Rewriting, files, rewrite, rewrite_here, rewriting, write_rows
 from stillframe.engine.rewriting import Leaving
 
 SCHEMA = pa.schema([("town", pa.string()), ("value", pa.int64()), ("day", pa.date32()), ("id", pa.int32())])
@@ -116,6 +116,19 @@ def test_keys_far_apart_are_told_from_each_other(far: int, tmp_path: Path) -> No
     [path] = (tmp_path / "attempt").iterdir()
     found = [tuple(row.values()) for row in pq.read_table(path).to_pylist()]
     assert found == [row for row in rows if row not in gone]
+
+
+@pytest.mark.parametrize("counts", [(1, -1), (1, 2), (-1, -2)], ids=str)
+def test_of_many_rows_those_that_come_lie_apart_from_those_that_leave(
+    counts: tuple[int, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "FILE_ROWS", 3)
+    table = pa.table({"id": list(range(5)), COUNT: [counts[i % 2] for i in range(5)]})
+    write_rows(table, tmp_path / "change")
+    parts = [pq.read_table(path) for path in sorted((tmp_path / "change").iterdir())]
+    assert len(parts) == 2
+    assert pa.concat_tables(parts).sort_by("id").to_pylist() == table.to_pylist()
+    assert all(len({count > 0 for count in part.column(COUNT).to_pylist()}) == 1 for part in parts)
 
 
 @pytest.mark.engine

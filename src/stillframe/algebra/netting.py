@@ -14,13 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from stillframe.algebra.arrow import COUNT, repeats
+from stillframe.algebra.arrow import COUNT
 from stillframe.algebra.side_by_side import cores, side_by_side
 
 _MIXED = np.uint64(0x9E3779B97F4A7C15)  # odd, its bits as many ones as zeros and in no pattern
 _HALF = np.uint64(32)
 _MANY = 50_000  # rows that are compared in parts, side by side
-_OFTEN = 16  # times that a text occurs, in the mean, for its place to be looked for
+_WORD = np.uint64(8)  # bytes
 
 
 def netted(table: pa.Table) -> pa.Table:
@@ -154,7 +154,7 @@ def _words(column: pa.ChunkedArray) -> list[NDArray[np.uint64]]:
         both = np.concatenate(parts) if parts else np.empty(0, np.uint64)
         return [both[0::2], both[1::2]] if type_.precision > 18 else [both[0::2]]
     if pa.types.is_string(type_):
-        return _places(column)
+        return [_ends(column)]
     if pa.types.is_timestamp(type_) or pa.types.is_date32(type_):
         column = column.cast(pa.int64() if pa.types.is_timestamp(type_) else pa.int32())
     if not pa.types.is_integer(column.type):
@@ -164,10 +164,20 @@ def _words(column: pa.ChunkedArray) -> list[NDArray[np.uint64]]:
     return [column.to_numpy().view(np.uint64)]
 
 
-def _places(texts: pa.ChunkedArray) -> list[NDArray[np.uint64]]:
-    """Texts as their places among those that differ; none where most of them do, and it takes long."""
-    if not repeats(texts, _OFTEN):
-        return []
-    encoded = texts.dictionary_encode().unify_dictionaries()
-    places = [pc.fill_null(chunk.indices, 0).to_numpy() for chunk in encoded.chunks]
-    return [np.concatenate([np.empty(0, np.int32), *places]).astype(np.uint64)]
+def _ends(texts: pa.ChunkedArray) -> NDArray[np.uint64]:
+    """Of texts the last eight bytes, and the length: what tells most of them apart."""
+    return np.concatenate([np.empty(0, np.uint64), *map(_ends_of, texts.chunks)])
+
+
+def _ends_of(texts: pa.Array) -> NDArray[np.uint64]:
+    _, offsets, data = texts.buffers()
+    if data is None:
+        return np.zeros(len(texts), np.uint64)
+    bounds = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1]
+    read = np.frombuffer(data, np.uint8)[bounds[0] : bounds[-1]]
+    padded = np.concatenate([np.zeros(_WORD, np.uint8), read])
+    ending_at = np.ndarray(len(read) + 1, "<u8", padded, strides=(1,))
+    lengths = np.diff(bounds).astype(np.uint64)
+    before = 8 * (_WORD - np.minimum(lengths, _WORD))  # bits of the text before it
+    ends = (ending_at[bounds[1:] - bounds[0]] >> before) ^ (lengths << _HALF)
+    return np.where(texts.is_valid().to_numpy(zero_copy_only=False), ends, 0) if texts.null_count else ends

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from stillframe.algebra.arrow import COUNT, internal_name, repeats
@@ -36,8 +37,7 @@ TOLD_BY_TASKS = (
     ),
     *("LOCKED", "STORE_TAKEN", "STORE_NOT_MADE", "STORE_CHANGED", "STORE_FULL", "READ_ONLY", "NOT_PERMITTED"),
 )
-FILES = 2  # that many rows of the driver are written to, side by side
-FILE_ROWS = 100_000
+FILE_ROWS = 100_000  # of the driver that are written to one file; more to two, side by side
 
 
 def spark_type(type_: Type) -> Any:
@@ -101,13 +101,27 @@ def write_rows(table: pa.Table, folder: Path) -> None:
     if not table.num_rows:
         return
     folder.mkdir(parents=True)
-    size = -(-table.num_rows // FILES) if table.num_rows > FILE_ROWS else table.num_rows
 
-    def write(begin: int) -> None:
-        with table_writer(folder / f"part-{begin // size}.parquet", table.schema, table) as file:
-            file.write_table(table.slice(begin, size))
+    def write(numbered: tuple[int, pa.Table]) -> None:
+        number, rows = numbered
+        with table_writer(folder / f"part-{number}.parquet", table.schema, rows) as file:
+            file.write_table(rows)
 
-    side_by_side(write, range(0, table.num_rows, size))
+    side_by_side(write, list(enumerate(_parts(table))))
+
+
+def _parts(table: pa.Table) -> Sequence[pa.Table]:
+    """Many rows in two parts: those that come and those that leave, so that who wants some reads no others;
+    or halves, where there is only one kind."""
+    if table.num_rows <= FILE_ROWS:
+        return (table,)
+    if COUNT in table.column_names:
+        comes = pc.greater(table.column(COUNT), 0)
+        apart = side_by_side(table.filter, (comes, pc.invert(comes)))
+        if all(part.num_rows for part in apart):
+            return apart
+    half = -(-table.num_rows // 2)
+    return table.slice(0, half), table.slice(half)
 
 
 def table_writer(path: Path, schema: pa.Schema, some: pa.Table) -> pq.ParquetWriter:

@@ -127,7 +127,8 @@ def _read(rewriting: Rewriting, parts: Iterable[Part]) -> Iterator[tuple[pa.Tabl
     tables, places, rows = list[pa.Table](), list[Places](), 0
     for part in parts:
         with pq.ParquetFile(part.path) as file:
-            for batch in file.iter_batches(min(PART_ROWS, max(part.rows, 1))):
+            some = _groups(file, coming=True) if part.place else range(file.num_row_groups)
+            for batch in file.iter_batches(min(PART_ROWS, max(part.rows, 1)), row_groups=some):
                 table = pa.Table.from_batches([batch])
                 if part.place:
                     table = table.filter(pc.greater(table.column(COUNT), 0))
@@ -141,6 +142,16 @@ def _read(rewriting: Rewriting, parts: Iterable[Part]) -> Iterator[tuple[pa.Tabl
         yield pa.concat_tables(tables), np.concatenate(places)
 
 
+def _groups(file: pq.ParquetFile, *, coming: bool) -> list[int]:
+    """The row groups of a change in which a row may be that comes; or one that leaves."""
+    place, found = file.schema_arrow.names.index(COUNT), []
+    for i in range(file.num_row_groups):
+        known = file.metadata.row_group(i).column(place).statistics
+        if known is None or not known.has_min_max or (known.max > 0 if coming else known.min < 0):
+            found.append(i)
+    return found
+
+
 LeftAt = Callable[[pa.Table], Places]  # of keys, the place of the last change that took each away, or 0
 
 
@@ -152,7 +163,8 @@ class Leaving:
         types = pa.schema([rewriting.schema.field(name) for name in rewriting.key])
         keys, places = [types.empty_table()], [np.empty(0, np.int32)]
         for part in sorted(rewriting.changes, key=lambda part: part.place):
-            table = pq.read_table(part.path, columns=[*self._key, COUNT])
+            with pq.ParquetFile(part.path) as file:
+                table = file.read_row_groups(_groups(file, coming=False), [*self._key, COUNT])
             leaving = table.filter(pc.less(table.column(COUNT), 0)).select(self._key)
             keys.append(leaving.cast(types))
             places.append(np.full(leaving.num_rows, part.place, np.int32))
@@ -181,7 +193,8 @@ def _left_at(keys: pa.Table, places: Places) -> LeftAt:
 
 
 def _in_array(marks: Numbers, places: Places, most: int) -> Callable[[Numbers], Places]:
-    left = np.zeros(most, np.int32)
+    left = np.frombuffer(pa.allocate_buffer(4 * most), np.int32)  # of memory that Arrow keeps
+    left.fill(0)
     left[marks] = places
     return lambda wanted: left[wanted]
 
