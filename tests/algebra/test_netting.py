@@ -14,13 +14,14 @@ import pytest
 from stillframe.algebra import netting
 from stillframe.algebra.arrow import COUNT, staged_schema
 from stillframe.algebra.netting import netted
-from stillframe.algebra.types import BIGINT, BOOLEAN, DATE, INT, STRING, TIMESTAMP, Type, decimal
+from stillframe.algebra.types import BIGINT, BOOLEAN, DATE, DOUBLE, INT, STRING, TIMESTAMP, Type, decimal
 
 VALUES: dict[Type, list[Any]] = {
     BIGINT: [0, 1, -1, 2**63 - 1, -(2**63)],
     INT: [0, 7, -7],
     STRING: ["", "a", "b", "é", "1 of 2 long texts", "2 of 2 long texts", "a longer one of 2 long texts"],
     BOOLEAN: [True, False],
+    DOUBLE: [0.5, -1.5],
     DATE: [date(1970, 1, 1), date(2024, 2, 29)],
     TIMESTAMP: [datetime(1970, 1, 1, tzinfo=UTC), datetime(2024, 1, 1, microsecond=1, tzinfo=UTC)],
     decimal(9, 2): [Decimal("0.00"), Decimal("1.50"), Decimal("-1.50")],

@@ -24,7 +24,8 @@ _WORD = np.uint64(8)  # bytes
 
 
 def netted(table: pa.Table) -> pa.Table:
-    """Rows that cancel are gone, so that no expression is evaluated on a row that neither state has."""
+    """Rows that cancel are gone, so that no expression is evaluated on a row that neither state has. If some
+    did, rows that come are before those that leave, most of them."""
     columns = [name for name in table.column_names if name != COUNT]
     if not columns or all_one(table):
         return table
@@ -39,9 +40,14 @@ def netted(table: pa.Table) -> pa.Table:
     others = np.concatenate(side_by_side(lambda some: _runs_added_up(values, marks, counts, some), rows))
     if not len(others) and counts.all():
         return table
-    there = pa.array(counts != 0)
-    kept = side_by_side(lambda column: column.filter(there), values)
-    by_name = {**dict(zip(columns, kept, strict=True)), COUNT: pa.array(counts[counts != 0])}
+    kept = [counts > 0, counts < 0]
+    masks = [pa.array(rows) for rows in kept]
+
+    def apart(column: pa.ChunkedArray) -> pa.ChunkedArray:
+        return pa.chunked_array([c for mask in masks for c in column.filter(mask).chunks], column.type)
+
+    by_name = dict(zip(columns, side_by_side(apart, values), strict=True))
+    by_name[COUNT] = pa.chunked_array([pa.array(counts[rows]) for rows in kept])
     one_each = pa.table([by_name[name] for name in table.column_names], schema=table.schema)
     if not len(others):
         return one_each
@@ -56,9 +62,14 @@ def _runs_added_up(
 ) -> NDArray[np.int64]:
     """Leave the sum of a run of one mark, all of whose rows are equal, at its first row, and no count at the
     others. Of runs in which a row differs from the one before it, no row is left a count, and all of them are
-    returned: they have to be compared each with each."""
-    rows = rows[np.argsort(marks[rows])]
-    in_order = marks[rows]
+    returned: they have to be compared each with each.
+
+    Marks lose as many bits as row numbers have, which are put there: numbers alone are sorted sooner."""
+    bits = np.uint64(len(rows).bit_length())
+    numbered = marks[rows] >> bits << bits | np.arange(len(rows), dtype=np.uint64)
+    numbered.sort()
+    in_order = numbered >> bits
+    rows = rows[(numbered ^ (in_order << bits)).astype(np.int64)]
     follows = np.zeros(len(rows), dtype=bool)  # of each row, whether it has the mark of the one before it
     follows[1:] = in_order[1:] == in_order[:-1]
     if not follows.any():
@@ -81,7 +92,7 @@ def _equal(
 ) -> NDArray[np.bool_]:
     """Of rows, here and there, whether they agree in all columns; of floats, which have two spellings of zero
     and a value that equals nothing, nobody says so."""
-    if any(not _is_compared(column.type) for column in columns):
+    if not _are_compared(columns):
         return np.zeros(len(here), dtype=bool)
     left, right = pa.array(here), pa.array(there)
 
@@ -95,8 +106,8 @@ def _equal(
     return np.asarray(np.logical_and.reduce(side_by_side(agree, columns)))
 
 
-def _is_compared(type_: pa.DataType) -> bool:
-    return not pa.types.is_floating(type_) and not pa.types.is_nested(type_)
+def _are_compared(columns: Sequence[pa.ChunkedArray]) -> bool:
+    return not any(pa.types.is_floating(c.type) or pa.types.is_nested(c.type) for c in columns)
 
 
 def _taken(table: pa.Table, rows: NDArray[np.int64]) -> pa.Table:

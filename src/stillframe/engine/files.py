@@ -115,13 +115,15 @@ def _parts(table: pa.Table) -> Sequence[pa.Table]:
     or halves, where there is only one kind."""
     if table.num_rows <= FILE_ROWS:
         return (table,)
+    cut = -(-table.num_rows // 2)
     if COUNT in table.column_names:
         comes = pc.greater(table.column(COUNT), 0)
-        apart = side_by_side(table.filter, (comes, pc.invert(comes)))
-        if all(part.num_rows for part in apart):
-            return apart
-    half = -(-table.num_rows // 2)
-    return table.slice(0, half), table.slice(half)
+        coming = pc.sum(comes).as_py()
+        if 0 < coming < table.num_rows:
+            if not pc.all(comes.slice(0, coming)).as_py():
+                return side_by_side(table.filter, (comes, pc.invert(comes)))
+            cut = coming
+    return table.slice(0, cut), table.slice(cut)
 
 
 def table_writer(path: Path, schema: pa.Schema, some: pa.Table) -> pq.ParquetWriter:
