@@ -31,7 +31,7 @@ PACKAGES = (
     "cli",
     "ui",
 )
-COMMON = ("stillframe.errors", "stillframe.postgres_url")  # any package may import these
+COMMON = ("stillframe.errors", "stillframe.memory", "stillframe.postgres_url")  # any package may import these
 EXCEPTIONS = {"sql": ("stillframe.sources.base",)}  # the types of a catalog
 LIBRARIES = {"pyspark": ("engine", "lake"), "pysail": ("engine",), "sqlglot": ("sql",)}
 

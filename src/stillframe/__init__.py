@@ -5,13 +5,10 @@ public names are looked up when they are asked for: a task that reads a source i
 `stillframe.sources`, and needs nothing of what a driver does.
 """
 
-import os
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-# What a session frees the next one needs again: Arrow, and Sail with it, give memory back to the system after
-# five minutes and not at once, unless the environment says otherwise. They read it when they are loaded.
-os.environ.setdefault("MIMALLOC_PURGE_DELAY", "300000")
+from stillframe.memory import keep_what_is_free
 
 if TYPE_CHECKING:
     from stillframe.errors import StillframeError
@@ -19,6 +16,8 @@ if TYPE_CHECKING:
     from stillframe.runtime.verify import Verification
     from stillframe.runtime.warehouse import Warehouse
     from stillframe.runtime.warehouse import open_project as open
+
+keep_what_is_free()
 
 __version__ = "0.1.0"
 __all__ = ["Frame", "StillframeError", "Verification", "Warehouse", "__version__", "open"]

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from stillframe import memory
 from stillframe.algebra.arrow import numbers
 from stillframe.lake import warm
 from stillframe.lake.warm import Warm, room
@@ -78,8 +79,8 @@ def test_of_more_than_fits_a_part_is_found(tmp_path: Path, monkeypatch: pytest.M
 def test_the_room_is_a_share_of_the_memory_that_may_be_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(warm, "CGROUPS", tmp_path)
-    monkeypatch.setattr(warm, "GROUPS", tmp_path / "groups")
+    monkeypatch.setattr(memory, "CGROUPS", tmp_path)
+    monkeypatch.setattr(memory, "GROUPS", tmp_path / "groups")
     free = room()
     assert free > 0
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from stillframe import memory
 from stillframe.errors import ProjectError
 from stillframe.lake.warm import WARM
 from stillframe.runtime import Warehouse, load_project
@@ -44,18 +45,29 @@ def test_a_warehouse_holds_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert before == WARM.room
 
 
-@pytest.mark.parametrize(("said", "found"), [(None, "300000"), ("0", "0")])
+@pytest.mark.parametrize(("said", "found"), [(None, memory.KEPT_FOR), ("0", "0")])
 def test_arrow_keeps_what_is_free_for_a_while_unless_it_is_told_otherwise(
     said: str | None, found: str
 ) -> None:
-    """As it tells itself, when it is loaded."""
-    said_so = {} if said is None else {"MIMALLOC_PURGE_DELAY": said}
-    others = {name: value for name, value in os.environ.items() if name != "MIMALLOC_PURGE_DELAY"}
+    """As it tells itself, when it is loaded; on a machine with ample memory."""
+    others = {name: value for name, value in os.environ.items() if name != memory.SETTING}
     told = subprocess.run(
-        [sys.executable, "-c", "import stillframe, pyarrow; pyarrow.allocate_buffer(1)"],
-        env={**others, **said_so, "MIMALLOC_VERBOSE": "1"},
+        [
+            sys.executable,
+            "-c",
+            "import stillframe.memory as memory; memory.AMPLE = 0; memory.keep_what_is_free()\n"
+            "import pyarrow; pyarrow.allocate_buffer(1)",
+        ],
+        env={**others, **({} if said is None else {memory.SETTING: said}), "MIMALLOC_VERBOSE": "1"},
         capture_output=True,
         text=True,
         check=True,
     )
     assert f"option 'purge_delay': {found} " in told.stderr
+
+
+def test_where_there_is_little_memory_it_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(memory.SETTING, raising=False)
+    monkeypatch.setattr(memory, "there_is", lambda: memory.AMPLE - 1)
+    memory.keep_what_is_free()
+    assert memory.SETTING not in os.environ

@@ -7,9 +7,8 @@ of it passes by.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -22,10 +21,9 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from stillframe.algebra.arrow import numbers, one_array
+from stillframe.memory import there_is
 
 SHARE = 4  # of the memory there is, one part
-CGROUPS = Path("/sys/fs/cgroup")
-GROUPS = Path("/proc/self/cgroup")
 
 
 @dataclass(frozen=True)
@@ -169,24 +167,7 @@ def _ordered(column: pa.Array) -> Ordered:
 
 def room() -> int:
     """A share of the memory that this process may have."""
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return min([memory, *_limits()]) // SHARE
-
-
-def _limits() -> Iterator[int]:
-    """What the groups of processes say that this one is in, old ones and new, and those around them."""
-    found: list[str] = []
-    with suppress(OSError):
-        found = GROUPS.read_text(encoding="utf-8").splitlines()
-    for line in (*found, "0::/", "0:memory:/"):
-        _, kinds, name = line.split(":", 2)
-        if kinds and "memory" not in kinds.split(","):
-            continue
-        root, file = (CGROUPS / "memory", "memory.limit_in_bytes") if kinds else (CGROUPS, "memory.max")
-        here = root / name.strip("/")
-        for group in (here, *(each for each in here.parents if each.is_relative_to(root))):
-            with suppress(OSError, ValueError):  # it does not say, or says there is no limit
-                yield int((group / file).read_text(encoding="ascii"))
+    return there_is() // SHARE
 
 
 WARM = Warm(room())
