@@ -24,6 +24,12 @@ def test_more_memory_is_more_room_in_every_way() -> None:
     assert other.bytes_made <= 6 * 2**30 // 4
 
 
+def test_only_a_driver_of_more_than_the_least_writes_files_anew() -> None:
+    assert not room_within(2**30).rewrites
+    assert room_within(2**31).rewrites
+    assert not Room(8 * Room.rows).rewrites, "there is a cluster"
+
+
 def test_a_column_that_a_join_makes_can_be_addressed() -> None:
     assert room_within(2**50).bytes_made <= 2**31
 

@@ -46,6 +46,12 @@ class Room:
     def bytes_made(self) -> int:
         return 2 * self.bytes
 
+    @property
+    def rewrites(self) -> bool:
+        """Whether the driver may hold parts of a view's files while it writes them anew: it takes more than
+        the least that a driver has."""
+        return self.beside and self.rows > Room.rows
+
 
 def room_within(memory: int) -> Room:
     """Of a driver beside its engine that may hold so many bytes of the lake in memory; at least what needs

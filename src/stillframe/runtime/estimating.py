@@ -167,7 +167,7 @@ class Estimator:
             incremental += self._touched(plan, sizes, rows * width, going)
             full += self.prices.per_stage + self._grouped(plan, below)
         asked, everything = self._asked(plan, sizes, rows_in)
-        here = self.room.beside and plan.schema.keys and out <= self.room.read
+        here = self.room.rewrites and plan.schema.keys and out <= self.room.read
         by = in_columns(self.prices) if here else self.prices
         settling = out * width * (by.per_byte_scanned + by.per_byte_written)
         return Estimate(

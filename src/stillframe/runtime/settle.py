@@ -131,7 +131,7 @@ def _write_content(
     """The rows of a view as plain files: file by file where keys tell which leave, which takes a third of the
     time of a query; here, where there is room for the keys, or by tasks of Spark. Sail runs one task of ours
     at a time, and is quicker by its own query."""
-    here = room.beside and unsettled_rows(view) <= room.read
+    here = room.rewrites and unsettled_rows(view) <= room.read
     key = telling_key(view) if here or engine().kind == "spark" else ()
     if key and is_keyed(view) and unsettled_rows(view) <= MOST_LEAVING:
         require_files(root, view)
