@@ -50,6 +50,7 @@ def rewritings(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> Warehouse:
     monkeypatch.setattr(settle, "FEW_ROWS", 4)
     monkeypatch.setattr(settle, "CHEAP_SHARE", 9.0)
     driver_takes(30, monkeypatch.setattr, beside=True)
+    monkeypatch.setattr(Room, "rewrites", property(lambda room: room.beside))  # so little room as it is
     warehouse = shop.open()
     warehouse.project = replace(warehouse.project, settle=SettleBound(rows=0.4, files=3, seconds=9999))
     return warehouse
@@ -164,7 +165,7 @@ def test_a_disk_that_is_full_leaves_a_view_as_it_was(rewritings: Warehouse, shop
     for frame in range(4):
         change(shop, random, frame)
         rewritings.bring_forward()
-    before, room = rewritings.frame(), Room(beside=True)
+    before, room = rewritings.frame(), Room(2 * Room.rows, beside=True)
     there = set((shop.root / "warehouse").rglob("*.parquet"))
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
