@@ -86,3 +86,13 @@ def test_what_lies_under_a_null_does_not_matter() -> None:
     bounds, data = pa.array([0, 1, 4], pa.int32()).buffers()[1], pa.py_buffer(b"abcd")
     texts = pa.Array.from_buffers(pa.string(), 2, [pa.py_buffer(b"\0"), bounds, data], null_count=2)
     assert netted(pa.table([texts, pa.array([1, -1])], names=["c0", COUNT])).num_rows == 0
+
+
+def test_texts_of_no_bytes_and_no_texts_at_all() -> None:
+    nothing = pa.py_buffer(b"")
+    none = pa.Array.from_buffers(pa.string(), 0, [None, nothing, nothing])
+    bounds = pa.array([0, 0, 0], pa.int32()).buffers()[1]
+    empty = pa.Array.from_buffers(pa.string(), 2, [None, bounds, nothing])
+    counts = pa.chunked_array([pa.array([], pa.int64()), pa.array([1, -1], pa.int64())])
+    table = pa.table([pa.chunked_array([none, empty]), counts], names=["c0", COUNT])
+    assert netted(table).num_rows == 0

@@ -182,7 +182,7 @@ def _ends(texts: pa.ChunkedArray) -> NDArray[np.uint64]:
 
 def _ends_of(texts: pa.Array) -> NDArray[np.uint64]:
     _, offsets, data = texts.buffers()
-    if data is None:
+    if not data or not len(texts):  # no bytes; and of no texts there may be no bounds
         return np.zeros(len(texts), np.uint64)
     bounds = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1]
     read = np.frombuffer(data, np.uint8)[bounds[0] : bounds[-1]]
