@@ -32,18 +32,30 @@ _LINES_OF_A_SUPPLIER = 600
 
 @dataclass(frozen=True)
 class Workload:
-    """What is changed: one value of it is one folder of changes."""
+    """What is changed: one value of it is one folder of changes. With `sizes`, there are as many frames of
+    each of these percentages, in this order."""
 
     scale: float
     percent: float
     frames: int
     spread: str = "uniform"
     seed: int = 1
+    sizes: tuple[float, ...] = ()
 
     @property
     def folder(self) -> Path:
-        name = f"changes-{self.percent:g}-{self.frames}-{self.spread}-{self.seed}"
+        changed = "_".join(f"{percent:g}" for percent in self.sizes or (self.percent,))
+        name = f"changes-{changed}-{self.frames}-{self.spread}-{self.seed}"
         return made(scale_folder(self.scale) / name, lambda folder: _make(self, folder))
+
+    @property
+    def last(self) -> int:
+        """The number of the last frame."""
+        return self.frames * max(1, len(self.sizes))
+
+    def percent_of(self, number: int) -> float:
+        """Of frame 1, 2, …"""
+        return self.sizes[(number - 1) // self.frames] if self.sizes else self.percent
 
     def frame(self, number: int) -> dict[str, Path]:
         """Of frame 1, 2, …: the relations that change, and the files of their signed rows."""
@@ -77,7 +89,7 @@ def view_totals(con: Any, query: str) -> tuple[int, int]:
 def _make(workload: Workload, folder: Path) -> None:
     maker = _Maker(workload)
     counts, totals = [], [view_totals(maker.con, JOIN)]
-    for number in range(1, workload.frames + 1):
+    for number in range(1, workload.last + 1):
         counts.append(maker.frame(number, folder / f"frame-{number:04}"))
         totals.append(view_totals(maker.con, JOIN))
     rows, total = checksum(maker.con, f"({JOIN})", "joined")
@@ -132,6 +144,7 @@ class _Maker:
 
     def frame(self, number: int, folder: Path) -> dict[str, int]:
         self.salt = self.workload.seed * 1_000_003 + number
+        self.share = self.workload.percent_of(number) / 100
         self._suppliers(number)
         self._customers(number)
         self._orders(number)
@@ -146,7 +159,7 @@ class _Maker:
     # -- choosing
 
     def _wanted(self, table: str) -> float:
-        return self.first[table] * self.workload.percent / 100
+        return self.first[table] * self.share
 
     def _thirds(self, table: str, turn: int) -> tuple[int, int, int]:
         """Inserts, deletes, updates. What does not divide by three goes to each in turn."""

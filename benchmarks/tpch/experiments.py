@@ -92,30 +92,30 @@ def _strategies(options: Options, kept: Kept, engine: str, scale: float, percent
 
 def sweep(options: Options) -> Path:
     """Refresh time by the size of the changes: incremental, recomputation, and what `auto` chooses. Of each
-    view by itself."""
+    view by itself, all sizes in one process."""
     for view in options.views or tuple(SHOWN):
         kept = Kept(options, f"sweep-{view}")
         for engine in options.engines:
-            for percent in options.percents or (0.01, 0.1, 1, 2, 5, 10, 20, 50):
-                _policies(options, kept, engine, view, percent)
+            _policies(options, kept, engine, view)
         kept.end()
     return options.results
 
 
-def _policies(options: Options, kept: Kept, engine: str, view: str, percent: float) -> None:
-    rounds = options.repeat
-    workload = Workload(options.scale, percent, policies.frames(rounds), seed=options.seed)
+def _policies(options: Options, kept: Kept, engine: str, view: str) -> None:
+    percents = options.percents or (0.01, 0.1, 1, 2, 5, 10, 20, 50)
+    workload = policies.growing(options.scale, percents, options.repeat, options.seed)
     wanted = {"engine": engine, "views": (view,)}
 
     def measure() -> dict[str, Any]:
-        found = measured(POLICIES, workload, setting=wanted, rounds=rounds)
-        taken = {name: found["work"][name]["median"] for name in policies.POLICIES if "work" in found}
-        options.say(
-            f"{view}, {engine}, scale {options.scale:g}, {percent:g} %: {taken or found.get('failed')}"
-        )
+        found = measured(POLICIES, workload, setting=wanted)
+        for size in found.get("sizes", ()):
+            taken = ", ".join(f"{name} {size[name]['median']:.3f}" for name in policies.POLICIES)
+            options.say(f"{view}, {engine}, scale {options.scale:g}, {size['percent']:g} %: {taken}")
+        if "failed" in found:
+            options.say(f"{view}, {engine}: failed\n{found['failed']}")
         return found
 
-    kept.add({"engine": engine, "of": asdict(workload), "wanted": wanted, "rounds": rounds}, measure)
+    kept.add({"engine": engine, "of": asdict(workload), "wanted": wanted}, measure)
 
 
 def peers(options: Options) -> Path:

@@ -87,7 +87,7 @@ def run(workload: Workload, setting: Setting) -> dict[str, Any]:
         phases.take()
         each: list[dict[str, float]] = []
         outcomes: list[dict[str, Any]] = []
-        for number in range(1, workload.frames + 1):
+        for number in range(1, workload.last + 1):
             kind = "refresh" if number > WARM_UP else "warming"
             sources.write(root, workload.frame(number))
             with meter.timed(f"{kind} and settling"):
@@ -164,7 +164,7 @@ def check(
     warehouse.settle_due(everything=True)
     frame = warehouse.frame()
     con = duck()
-    expected = expect(con, workload, setting.views, workload.frames if number is None else number)
+    expected = expect(con, workload, setting.views, workload.last if number is None else number)
     found = {}
     for name in setting.views:
         files = [str(warehouse.lake.path / file.path) for file in frame.views[name].base]

@@ -2,21 +2,22 @@
 of them.
 
 Each has a warehouse of its own over the same databases, so all see the same changes, and the automatic choice
-learns from nothing but what it did itself. Who comes last in a frame empties the databases' logs; they take
-turns at it.
+learns from nothing but what it did itself. Changes grow from one size to the next; the first frame of a size
+does not count. Who comes last in a frame empties the databases' logs; they take turns at it.
 """
 
 from __future__ import annotations
 
 import shutil
 import tempfile
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from benchmarks.tpch import sources
 from benchmarks.tpch.changes import Workload
-from benchmarks.tpch.measure import Meter, machine, versions
+from benchmarks.tpch.measure import Meter, machine, summary, versions
 from benchmarks.tpch.ours import Setting, check, forward, make_project
 from stillframe.runtime import Warehouse, load_project
 
@@ -24,12 +25,12 @@ AUTO, CHOICES = "auto", ("incremental", "full")
 POLICIES = (AUTO, *CHOICES)
 
 
-def frames(rounds: int) -> int:
-    """How many a workload must have: one more warms up."""
-    return rounds + 1
+def growing(scale: float, percents: Sequence[float], rounds: int, seed: int) -> Workload:
+    """Changes of each size: as many frames as rounds, and one more that warms up."""
+    return Workload(scale, max(percents), rounds + 1, seed=seed, sizes=tuple(sorted(percents)))
 
 
-def compare(workload: Workload, setting: Setting, rounds: int) -> dict[str, Any]:
+def compare(workload: Workload, setting: Setting) -> dict[str, Any]:
     root = Path(tempfile.mkdtemp(prefix="stillframe-policies-"))
     meter = Meter()
     try:
@@ -38,16 +39,17 @@ def compare(workload: Workload, setting: Setting, rounds: int) -> dict[str, Any]
         for policy, warehouse in warehouses.items():
             with meter.timed(f"load, {policy}"):
                 forward(warehouse)
-        chosen: list[dict[str, str]] = []
-        for turn in range(rounds + 1):
-            sources.write(root, workload.frame(turn + 1))
-            for place in range(len(POLICIES)):
-                policy = POLICIES[(turn + place) % len(POLICIES)]
-                with meter.timed(policy if turn else f"warming {policy}"):
-                    done = forward(warehouses[policy])
-                    warehouses[policy].settle_due()
-                if policy == AUTO and turn:
-                    chosen.append({name: f"{one['mode']} {one['reason']}" for name, one in done.items()})
+        sizes: dict[float, dict[str, Any]] = {}
+        for number in range(1, workload.last + 1):
+            sources.write(root, workload.frame(number))
+            taken, chosen = _turn(warehouses, meter, number)
+            if (number - 1) % workload.frames:
+                size = sizes.setdefault(
+                    workload.percent_of(number), {"chosen": [], **{p: [] for p in POLICIES}}
+                )
+                size["chosen"].append(chosen)
+                for policy in POLICIES:
+                    size[policy].append(taken[policy])
         measured = meter.close()
         exact = {}
         for policy, warehouse in warehouses.items():
@@ -57,15 +59,38 @@ def compare(workload: Workload, setting: Setting, rounds: int) -> dict[str, Any]
         return {
             "who": f"stillframe on {setting.engine}",
             "setting": asdict(setting),
-            "workload": dict(workload.__dict__),
+            "workload": asdict(workload),
             "machine": machine(),
             "versions": versions("stillframe", "pyspark", "pysail", "deltalake", "pyarrow", "duckdb"),
             **measured,
-            "chosen": chosen,
+            "sizes": [
+                {
+                    "percent": percent,
+                    "chosen": size["chosen"],
+                    **{policy: summary(size[policy]) for policy in POLICIES},
+                }
+                for percent, size in sizes.items()
+            ],
             "exact": exact,
         }
     finally:
         shutil.rmtree(root, ignore_errors=True)
+
+
+def _turn(
+    warehouses: Mapping[str, Warehouse], meter: Meter, number: int
+) -> tuple[dict[str, float], dict[str, str]]:
+    """One frame under each policy, another one first in every frame: seconds, and what `auto` did."""
+    taken, chosen = dict[str, float](), dict[str, str]()
+    for place in range(len(POLICIES)):
+        policy = POLICIES[(number + place) % len(POLICIES)]
+        with meter.timed(policy):
+            done = forward(warehouses[policy])
+            warehouses[policy].settle_due()
+        taken[policy] = meter.seconds[policy][-1]
+        if policy == AUTO:
+            chosen = {name: f"{one['mode']} {one['reason']}" for name, one in done.items()}
+    return taken, chosen
 
 
 def _begun(databases: Path, setting: Setting) -> Warehouse:

@@ -159,23 +159,28 @@ HEADS = (
 def _sweep(folder: Path, stem: str, found: Sequence[Result]) -> Iterator[str]:
     for engine in sorted({one["engine"] for one in found}):
         mine = [one for one in found if one["engine"] == engine]
-        taken = {
-            name: {one["workload"]["percent"]: one["work"][name]["median"] for one in mine}
-            for name in (*CHOICES, AUTO)
-        }
-        best = {percent: min(taken[name][percent] for name in CHOICES) for percent in sorted(taken[AUTO])}
-        exact = {
-            one["workload"]["percent"]: all(view["exact"] for view in one["exact"].values()) for one in mine
-        }
+        sizes = sorted((size for one in mine for size in one["sizes"]), key=lambda size: size["percent"])
+        taken = {name: {size["percent"]: size[name]["median"] for size in sizes} for name in (*CHOICES, AUTO)}
+        best = {percent: min(taken[name][percent] for name in CHOICES) for percent in taken[AUTO]}
+        chosen = {size["percent"]: _anew(size["chosen"]) for size in sizes}
         yield f"### {engine}: median seconds of a refresh, settling included, over the rounds\n"
-        rows = [[p, *(taken[name][p] for name in taken), right, exact[p]] for p, right in best.items()]
-        yield _table(["change, %", *taken, "right choice", "exact"], rows)
+        rows = [[p, *(taken[name][p] for name in taken), right, chosen[p]] for p, right in best.items()]
+        yield _table(["change, %", *taken, "right choice", "`auto` computed anew"], rows)
         ratio = sum(taken[AUTO].values()) / sum(best.values())
         yield f"`auto` takes {ratio:.2f} times what always choosing right takes, over the sweep.\n"
         yield f"Computing anew is the cheaper {_crossover(taken)}.\n"
+        exact = all(view["exact"] for one in mine for view in one["exact"].values())
+        commits = ", ".join(sorted({one["machine"].get("commit", "") for one in mine}))
+        yield f"Exact after the last change: {_cell(exact)}. Commit {commits}.\n"
         curves = [Curve(policy, sorted(points.items())) for policy, points in taken.items()]
         title = f"Refresh by size of changes, {engine}"
         yield _drawn(folder, f"{stem}-{engine}", title, "changes, % of each relation", curves)
+
+
+def _anew(chosen: Sequence[Mapping[str, str]]) -> str:
+    """In how many rounds the view was; copies of relations never are."""
+    computed = sum(any(did.startswith("full") for did in one.values()) for one in chosen)
+    return f"{computed} of {len(chosen)}"
 
 
 def _crossover(taken: Mapping[str, Mapping[float, float]]) -> str:

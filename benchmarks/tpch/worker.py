@@ -36,7 +36,7 @@ def measured(who: str, workload: Workload, **options: Any) -> dict[str, Any]:
 
 
 def _work(wanted: dict[str, Any]) -> dict[str, Any]:
-    workload = Workload(**wanted["workload"])
+    workload = Workload(**{**wanted["workload"], "sizes": tuple(wanted["workload"]["sizes"])})
     if wanted["who"] == OURS:
         return run(workload, _setting(wanted))
     if wanted["who"] == STRATEGIES:
@@ -46,7 +46,7 @@ def _work(wanted: dict[str, Any]) -> dict[str, Any]:
     if wanted["who"] == POLICIES:
         from benchmarks.tpch.policies import compare as compare_policies
 
-        return compare_policies(workload, _setting(wanted), wanted["rounds"])
+        return compare_policies(workload, _setting(wanted))
     peer = importlib.import_module(f"benchmarks.tpch.peers.{PEERS[wanted['who']]}")
     with tempfile.TemporaryDirectory(prefix=f"stillframe-{wanted['who']}-") as folder:
         turns = min(wanted["turns"], workload.frames)

@@ -18,7 +18,7 @@ __all__ = ["tables"]
 
 
 def states(workload: Workload) -> Iterator[duckdb.DuckDBPyConnection]:
-    for number in range(workload.frames + 1):
+    for number in range(workload.last + 1):
         con = duckdb.connect()
         for table in data.TABLES:
             con.execute(f"CREATE VIEW {table} AS FROM '{workload.state(number) / table}.parquet'")
@@ -29,6 +29,7 @@ WORKLOADS = [
     Workload(SCALE, 10, 3),
     Workload(SCALE, 10, 3, "skewed", seed=7),
     Workload(SCALE, 50, 2),
+    Workload(SCALE, 50, 2, sizes=(5, 50)),
     Workload(SCALE, 0.1, 2),
 ]
 
@@ -45,13 +46,16 @@ def test_every_reference_has_its_partner_after_every_frame(workload: Workload) -
             assert con.execute(twice).fetchall() == [], table
 
 
-@pytest.mark.parametrize("workload", WORKLOADS[:3], ids=str)
+@pytest.mark.parametrize("workload", WORKLOADS[:4], ids=str)
 def test_as_many_rows_change_as_were_asked_for(workload: Workload) -> None:
     first = next(states(workload))
-    for changed in workload.facts()["changed"]:  # type: ignore[attr-defined]
+    frames = list(enumerate(workload.facts()["changed"], start=1))  # type: ignore[call-overload]
+    assert len(frames) == workload.last
+    for number, changed in frames:
+        percent = workload.percent_of(number)
         for table in ("customer", "orders", "lineitem", "supplier"):
             (rows,) = first.execute(f"SELECT count(*) FROM {table}").fetchall()[0]
-            assert changed[table] == pytest.approx(rows * workload.percent / 100, rel=0.15), table
+            assert changed[table] == pytest.approx(rows * percent / 100, rel=0.15), table
 
 
 def test_a_third_each_is_inserted_deleted_and_updated() -> None:

@@ -60,13 +60,19 @@ def test_a_wrong_result_and_a_failure_are_said(tmp_path: Path) -> None:
 
 def test_the_automatic_choice_against_always_choosing_right(tmp_path: Path) -> None:
     found = []
-    for percent, incremental, full, auto in ((1, 1.0, 4.0, 1.0), (3, 6.0, 4.0, 7.5)):
-        work = {"incremental": {"median": incremental}, "full": {"median": full}, "auto": {"median": auto}}
-        workload = {"percent": percent}
-        found.append(one("stillframe on sail", 1.0, engine="sail", work=work, workload=workload))
+    for percent, incremental, full, auto in ((3, 6.0, 4.0, 7.5), (1, 1.0, 4.0, 1.0)):
+        taken = {"incremental": {"median": incremental}, "full": {"median": full}, "auto": {"median": auto}}
+        size = {
+            "percent": percent,
+            "chosen": [{"joined": "full by cost"}, {"joined": "incremental"}],
+            **taken,
+        }
+        found.append(one("stillframe on sail", 1.0, engine="sail", sizes=[size]))
     text = kept(tmp_path, "sweep", *found)
+    assert "| 3 | 6 | 4 | 7.5 | 4 | 1 of 2 |" in text
     assert "`auto` takes 1.70 times what always choosing right takes" in text
     assert "Computing anew is the cheaper from about 2.2 % on" in text
+    assert "Exact after the last change: yes" in text
 
 
 def test_growth_is_told_from_one_size_to_the_next(tmp_path: Path) -> None:
