@@ -20,6 +20,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -88,7 +89,7 @@ def measure(workload: Workload, gibibytes: int) -> dict[str, Any]:
             forward(warehouse)
         print(f"load: {seconds['load'][0]:.1f} s, {roles.peaks}", flush=True)
         for number in range(1, workload.frames + 1):
-            _written(root, workload.frame(number))
+            _apart(sources.write, root, workload.frame(number))
             with _timed(seconds, "refresh and settling"):
                 forward(warehouse)
                 warehouse.settle_due()
@@ -112,13 +113,13 @@ def measure(workload: Workload, gibibytes: int) -> dict[str, Any]:
     }
 
 
-def _written(root: Path, frame: dict[str, Path]) -> None:
-    """By a process of its own: those who write to a database are not its readers."""
-    writer = multiprocessing.get_context("spawn").Process(target=sources.write, args=(root, frame))
-    writer.start()
-    writer.join()
-    if writer.exitcode:
-        raise RuntimeError(f"the writer ended with {writer.exitcode}")
+def _apart(work: Callable[..., object], *values: object) -> None:
+    """By a process of its own: what writers take, and makers of changes, is not memory of the driver."""
+    process = multiprocessing.get_context("spawn").Process(target=work, args=values)
+    process.start()
+    process.join()
+    if process.exitcode:
+        raise RuntimeError(f"{work.__qualname__} ended with {process.exitcode}")
 
 
 def _bound(size: int) -> None:
@@ -160,7 +161,8 @@ def main() -> None:
     if os.environ.get(SETTING) == KEPT_FOR:  # begun again as on a machine that has no more memory
         os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], {**os.environ, SETTING: "10"})
     workload = Workload(asked.scale, asked.percent, asked.frames)
-    workload.state(asked.frames)  # made before memory is bounded
+    _apart(workload.state, asked.frames)  # made before memory is bounded
+    _apart(sources.databases, asked.scale)
     found = measure(workload, asked.gibibytes)
     path = asked.results / "memory-spark.json"
     path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")

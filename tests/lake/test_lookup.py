@@ -18,7 +18,7 @@ from stillframe.algebra.arrow import COUNT, named_schema
 from stillframe.algebra.types import BIGINT, DATE, STRING, decimal
 from stillframe.lake import lookup
 from stillframe.lake.frame import ChangeFile, DataFile, ViewState
-from stillframe.lake.lookup import Effort, groups, look_up, whole
+from stillframe.lake.lookup import Effort, groups, in_order, look_up, whole
 from stillframe.lake.warm import Warm
 
 SCHEMA = Schema(
@@ -85,7 +85,7 @@ def test_all_rows_and_no_others(column: int, tmp_path: Path, monkeypatch: pytest
         state, content = view(root, random)
         values = sorted({one[column] for one in content if one[column] is not None})
         wanted = random.sample(values, min(len(values), random.choice([0, 1, 3, 30])))
-        array = pa.array(wanted, named_schema(SCHEMA).field(column).type)
+        array = in_order(pa.array(wanted, named_schema(SCHEMA).field(column).type))
         positions = sorted(random.sample(range(len(SCHEMA)), random.randrange(len(SCHEMA) + 1)))
         expected: Counter[tuple[Any, ...]] = Counter()
         for one, count in content.items():
@@ -95,6 +95,19 @@ def test_all_rows_and_no_others(column: int, tmp_path: Path, monkeypatch: pytest
             found = look_up(root, state, positions, column, array)
             assert found is not None
             assert _net(rows_of(found)) == _net(expected), f"seed {seed}"
+
+
+@pytest.mark.parametrize("column", range(len(SCHEMA)))
+def test_values_that_are_looked_for_are_in_order_each_once(column: int) -> None:
+    type_, random = named_schema(SCHEMA).field(column).type, Random(column)
+    some = {
+        "int": [random.randrange(-9, 9) for _ in range(40)],
+        "date": [DAY + timedelta(days=random.randrange(-9, 9)) for _ in range(40)],
+        "stri": [random.choice("abc") * random.randrange(3) for _ in range(40)],
+        "deci": [Decimal(random.randrange(-9, 9)) for _ in range(40)],
+    }[str(type_)[:4].rstrip("0123456789")]
+    found = in_order(pa.array([*some, None, *some], type_))
+    assert found.type == type_ and found.to_pylist() == sorted(set(some))
 
 
 def test_a_small_view_as_a_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -62,6 +62,10 @@ class Staged:
         """The same, not held any longer."""
         return replace(self, written=self.files, held=None, folder=None)
 
+    def is_net_in(self, positions: Sequence[int]) -> bool:
+        """Whether rows that agree in these columns are known to be added up: what the driver holds is net."""
+        return self.held is not None and set(positions) == set(self.positions)
+
     @property
     def bytes(self) -> int:
         if self.held is not None:

@@ -14,6 +14,7 @@ from functools import lru_cache, reduce
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -68,12 +69,12 @@ def look_up(
     values: pa.Array,
     effort: Effort | None = None,
 ) -> pa.Table | None:
-    """The signed rows of a view's content whose `column` has one of the values: the columns at `positions`
-    and their counts, under staged names. None where they are too many, or too much would have to be read."""
+    """The signed rows of a view's content whose `column` has one of the values, which are `in_order`: the
+    columns at `positions` and their counts, under staged names. None where they are too many, or too much
+    would have to be read."""
     effort = effort or Effort.usual()
     name = view.schema[column].name
     parts = [*((root / f.path, False) for f in view.base), *((root / f.path, True) for f in view.changes)]
-    values = _in_order(values)
     found = [(path, signed, _may_have(path, name, values)) for path, signed in parts]
     looked_at = [(path, signed, i, some) for path, signed, chosen in found for i, some in chosen.items()]
     if not _may_be_read([(path, i) for path, _, i, _ in looked_at], view.schema, positions, column, effort):
@@ -197,7 +198,7 @@ def _has_all(path: Path, values: Mapping[str, pa.Array]) -> bool:
     chosen = set(range(len(groups(path))))
     for name, wanted in values.items():
         if not wanted.null_count:
-            chosen &= _may_have(path, name, _in_order(wanted)).keys()
+            chosen &= _may_have(path, name, in_order(wanted)).keys()
     with pq.ParquetFile(path, memory_map=True) as file:
         for group in sorted(chosen):
             read = file.read_row_group(group, list(values))
@@ -238,8 +239,11 @@ def groups(path: Path) -> tuple[Group, ...]:
     return tuple(found)
 
 
-def _in_order(values: pa.Array) -> pa.Array:
+def in_order(values: pa.Array) -> pa.Array:
     """Each once, without NULL."""
+    if is_ordered(values.type):
+        found = pa.array(np.unique(numbers(values.drop_null())))
+        return (found.cast(pa.int32()) if pa.types.is_date32(values.type) else found).cast(values.type)
     values = pc.unique(values).drop_null()
     return values.take(pc.array_sort_indices(values))
 

@@ -269,8 +269,8 @@ class Binder:
         if len(known) < len(parts):
             return None
         filled = [part for part in known if len(part)]
-        if not filled:
-            return pa.array([])
+        if len(filled) < 2:
+            return filled[0] if filled else pa.array([])
         return pc.unique(pa.chunked_array(filled))
 
     def _values_of(self, seen: Seen) -> pa.Array | None:

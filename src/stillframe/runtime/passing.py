@@ -27,6 +27,6 @@ def pass_on(change: Staged, columns: tuple[int, ...], schema: Schema, folder: Pa
     none."""
     types = staged_schema(schema.types)
     rows = change.table(columns).cast(types)
-    if change.held is None or set(columns) != set(change.positions):  # what is held is net
+    if not change.is_net_in(columns):
         rows = netted(rows)
     write_rows(rows.rename_columns([*schema.names, COUNT]), folder)

@@ -13,7 +13,6 @@ from itertools import count
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from stillframe.algebra import Schema
 from stillframe.algebra.netting import netted
@@ -21,7 +20,7 @@ from stillframe.algebra.selection import Selection
 from stillframe.engine import Engine, Read, Room, Staged, followed_by, stage, staged_table
 from stillframe.errors import StillframeError
 from stillframe.lake.frame import ViewState
-from stillframe.lake.lookup import Effort, change_rows, look_up, whole
+from stillframe.lake.lookup import Effort, change_rows, in_order, look_up, whole
 from stillframe.runtime.ahead import Wanted
 from stillframe.sources.base import Capture, Keys, Position, Source
 
@@ -32,7 +31,7 @@ LOOKED_THROUGH = 10_000_000  # rows, for those that spare a job: it would read t
 
 @dataclass(frozen=True)
 class ViewFiles:
-    """Signed rows of a view, in files of the lake; `small` if the driver may look at them."""
+    """The change of a view in one frame, net, in files of the lake; `small` if the driver may look at it."""
 
     files: tuple[Path, ...]
     schema: Schema
@@ -46,6 +45,9 @@ class ViewFiles:
     def table(self, positions: Sequence[int]) -> pa.Table:
         """Some columns and the counts, for the driver to look at."""
         return change_rows(self.files, self.schema, positions)
+
+    def is_net_in(self, positions: Sequence[int]) -> bool:
+        return set(positions) == set(self.positions)
 
 
 @dataclass(frozen=True)
@@ -62,9 +64,9 @@ class Upstream:
 
 
 def _digest(values: pa.Array) -> bytes:
-    """Of values without NULL, in any order."""
+    """Of values that are in order."""
     found = blake2b(str(len(values)).encode())
-    for buffer in values.take(pc.array_sort_indices(values)).buffers():
+    for buffer in values.buffers():
         found.update(b"" if buffer is None else memoryview(buffer))
     return found.digest()
 
@@ -186,7 +188,8 @@ class Reads:
         save a job. Of a view that others read by a name, the columns they read."""
         files = (*(file.path for file in view.base), *(file.path for file in view.changes))
         positions = tuple(range(len(view.schema))) if name is None else self._positions(name)
-        marks = None if keys is None else (keys.column, _digest(keys.values))
+        values = None if keys is None else in_order(keys.values)
+        marks = None if keys is None else (keys.column, _digest(values))
         room = self.room
         most = Effort(LOOKED_THROUGH, room.rows, room.whole, lasting=True, bytes=room.bytes)
         key = (positions, marks, files, thorough)
@@ -195,7 +198,7 @@ class Reads:
                 found = whole(root, view, positions, most if thorough else None)
             else:
                 column = view.schema.position(keys.column)
-                found = look_up(root, view, positions, column, keys.values, most if thorough else None)
+                found = look_up(root, view, positions, column, values, most if thorough else None)
             folder = self._folder / f"rows-{len(self._looked_up)}"
             types = tuple(view.schema[i].type for i in positions)
             held = None if found is None else staged_table(netted(found), positions, types, folder)

@@ -89,7 +89,9 @@ class Sparing:
         change = self.binder.change_of(place.relation)
         if change is None or not change.small or not place.columns:
             return None
-        table = netted(change.table(place.columns))
+        table = change.table(place.columns)
+        if not change.is_net_in(place.columns):
+            table = netted(table)
         if place.key and table.num_rows:  # of all rows: one that fails a condition may have had the key
             table = _without_new(table, place)
         conditions = tuple(condition for condition in place.conditions if is_exact_scalar(condition))
