@@ -115,11 +115,16 @@ def measure(workload: Workload, gibibytes: int) -> dict[str, Any]:
 
 def _apart(work: Callable[..., object], *values: object) -> None:
     """By a process of its own: what writers take, and makers of changes, is not memory of the driver."""
-    process = multiprocessing.get_context("spawn").Process(target=work, args=values)
+    process = multiprocessing.get_context("spawn").Process(target=_unbound, args=(work, *values))
     process.start()
     process.join()
     if process.exitcode:
         raise RuntimeError(f"{work.__qualname__} ended with {process.exitcode}")
+
+
+def _unbound(work: Callable[..., object], *values: object) -> None:
+    _bound(resource.RLIM_INFINITY)  # a process begins with the bounds of the one that starts it
+    work(*values)
 
 
 def _bound(size: int) -> None:
