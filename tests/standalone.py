@@ -74,6 +74,7 @@ class Cluster:
                 "spark.pyspark.python": str(self.python),
                 "spark.executor.cores": "1",
                 "spark.executor.memory": "700m",
+                "spark.sql.ui.retainedExecutions": "1000",  # tests look at all of them
                 **conf,
             },
         }

@@ -98,7 +98,8 @@ def meanwhile(work: Callable[[], Any], disturb: Callable[[], None]) -> None:
         raise failed[0]
 
 
-def test_killed_while_it_reads_a_change(standalone_cluster: Cluster, project: FaultsProject) -> None:
+def test_killed_while_it_reads_a_relation(standalone_cluster: Cluster, project: FaultsProject) -> None:
+    """Changes are read by the driver, once; whole relations by tasks."""
     wh = project.open()
     wh.refresh()
     wh.sources = {name: HeldSource(name, source.path, None) for name, source in wh.sources.items()}
@@ -113,7 +114,7 @@ def test_killed_while_it_reads_a_change(standalone_cluster: Cluster, project: Fa
         os.kill(killed[0], signal.SIGKILL)
 
     before = wh.frame().number
-    meanwhile(wh.refresh, kill)
+    meanwhile(lambda: wh.refresh(full=True), kill)
     assert len(killed) == 1 and killed[0] not in standalone_cluster.executors()
     assert wh.frame().number == before + 1
     wh.sources = project.open().sources
