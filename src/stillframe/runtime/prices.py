@@ -20,19 +20,19 @@ from stillframe.change.propagation import Calibration
 
 FOLDER = "calibration"
 
-# Those of Sail were fitted to processor seconds on two cores; see `benchmarks/calibration.py`. What a plan is
-# chosen by is their proportions.
+# Fitted by `benchmarks/calibration.py` on two cores, those of Sail to processor seconds. What a plan is chosen
+# by is their proportions.
 BUILT_IN = {
     "spark": Calibration(
         engine="spark",
-        per_job=0.2,
+        per_job=0.1,
         per_stage=0.05,
-        per_row_made=3e-7,
-        per_byte_scanned=2e-9,
-        per_byte_broadcast=2e-8,
-        per_byte_shuffled=2e-8,
-        per_byte_written=3e-8,
-        per_file_written=0.05,
+        per_row_made=3e-8,
+        per_byte_scanned=2.2e-9,
+        per_byte_broadcast=1.7e-8,
+        per_byte_shuffled=1.1e-8,
+        per_byte_written=8e-9,
+        per_file_written=0.01,
         broadcast_limit=256 * 2**20,
     ),
     "sail": Calibration(
