@@ -32,7 +32,7 @@ _LINES_OF_A_SUPPLIER = 600
 
 @dataclass(frozen=True)
 class Workload:
-    """What is changed: one value of it is one folder of changes. With `sizes`, there are as many frames of
+    """What is changed: one value of it is one folder of changes. With `percents`, there are as many frames of
     each of these percentages, in this order."""
 
     scale: float
@@ -40,22 +40,22 @@ class Workload:
     frames: int
     spread: str = "uniform"
     seed: int = 1
-    sizes: tuple[float, ...] = ()
+    percents: tuple[float, ...] = ()
 
     @property
     def folder(self) -> Path:
-        changed = "_".join(f"{percent:g}" for percent in self.sizes or (self.percent,))
+        changed = "_".join(f"{percent:g}" for percent in self.percents or (self.percent,))
         name = f"changes-{changed}-{self.frames}-{self.spread}-{self.seed}"
         return made(scale_folder(self.scale) / name, lambda folder: _make(self, folder))
 
     @property
     def last(self) -> int:
         """The number of the last frame."""
-        return self.frames * max(1, len(self.sizes))
+        return self.frames * max(1, len(self.percents))
 
     def percent_of(self, number: int) -> float:
         """Of frame 1, 2, …"""
-        return self.sizes[(number - 1) // self.frames] if self.sizes else self.percent
+        return self.percents[(number - 1) // self.frames] if self.percents else self.percent
 
     def frame(self, number: int) -> dict[str, Path]:
         """Of frame 1, 2, …: the relations that change, and the files of their signed rows."""
@@ -129,7 +129,7 @@ class _Maker:
     """The tables in a DuckDB, changed frame by frame. A frame is chosen from the state before it."""
 
     def __init__(self, workload: Workload) -> None:
-        self.workload = workload
+        self.workload, self.share = workload, 0.0
         self.con = duck()
         for table in TABLES:
             names = ", ".join(COLUMNS[table])

@@ -87,7 +87,7 @@ def _strategies(options: Options, kept: Kept, engine: str, scale: float, percent
         options.say(f"{figure}, {engine}, scale {scale:g}, {percent:g} %: {medians or found.get('failed')}")
         return found
 
-    kept.add({"figure": figure, "engine": engine, "of": asdict(workload), "repeat": options.repeat}, measure)
+    kept.add({"figure": figure, "engine": engine, "of": _told(workload), "repeat": options.repeat}, measure)
 
 
 def sweep(options: Options) -> Path:
@@ -115,7 +115,7 @@ def _policies(options: Options, kept: Kept, engine: str, view: str) -> None:
             options.say(f"{view}, {engine}: failed\n{found['failed']}")
         return found
 
-    kept.add({"engine": engine, "of": asdict(workload), "wanted": wanted}, measure)
+    kept.add({"engine": engine, "of": _told(workload), "wanted": wanted}, measure)
 
 
 def peers(options: Options) -> Path:
@@ -151,6 +151,11 @@ def growth(options: Options) -> Path:
 EXPERIMENTS = {"paper": paper, "sweep": sweep, "peers": peers, "growth": growth}
 
 
+def _told(workload: Workload) -> dict[str, Any]:
+    """What a measurement is known by again; percentages, only where there are several."""
+    return {name: value for name, value in asdict(workload).items() if name != "percents" or value}
+
+
 def _views(options: Options) -> tuple[str, ...]:
     return options.views or ("joined",)
 
@@ -170,7 +175,7 @@ def _ours(
         _say(options, f"stillframe on {engine} {setting or ''}", workload, found)
         return found
 
-    kept.add({"engine": engine, "of": asdict(workload), "wanted": wanted, **(place or {})}, measure)
+    kept.add({"engine": engine, "of": _told(workload), "wanted": wanted, **(place or {})}, measure)
 
 
 def _peer(options: Options, kept: Kept, workload: Workload, peer: str) -> None:
@@ -181,7 +186,7 @@ def _peer(options: Options, kept: Kept, workload: Workload, peer: str) -> None:
         _say(options, peer, workload, found)
         return found
 
-    kept.add({"peer": peer, "of": asdict(workload), "turns": turns}, measure)
+    kept.add({"peer": peer, "of": _told(workload), "turns": turns}, measure)
 
 
 def _say(options: Options, who: str, workload: Workload, found: dict[str, Any]) -> None:

@@ -36,7 +36,7 @@ def measured(who: str, workload: Workload, **options: Any) -> dict[str, Any]:
 
 
 def _work(wanted: dict[str, Any]) -> dict[str, Any]:
-    workload = Workload(**{**wanted["workload"], "sizes": tuple(wanted["workload"]["sizes"])})
+    workload = Workload(**{**wanted["workload"], "percents": tuple(wanted["workload"]["percents"])})
     if wanted["who"] == OURS:
         return run(workload, _setting(wanted))
     if wanted["who"] == STRATEGIES:

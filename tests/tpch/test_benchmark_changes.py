@@ -29,7 +29,7 @@ WORKLOADS = [
     Workload(SCALE, 10, 3),
     Workload(SCALE, 10, 3, "skewed", seed=7),
     Workload(SCALE, 50, 2),
-    Workload(SCALE, 50, 2, sizes=(5, 50)),
+    Workload(SCALE, 50, 2, percents=(5, 50)),
     Workload(SCALE, 0.1, 2),
 ]
 

@@ -93,3 +93,9 @@ def numbers(values: pa.Array | pa.ChunkedArray) -> NDArray[np.int64]:
     if pa.types.is_date32(values.type):
         values = values.cast(pa.int32())
     return np.asarray(values.cast(pa.int64()).to_numpy())
+
+
+def of_numbers(found: NDArray[np.int64], type_: pa.DataType) -> pa.Array:
+    """The values that have these numbers."""
+    values = pa.array(found)
+    return (values.cast(pa.int32()) if pa.types.is_date32(type_) else values).cast(type_)

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from stillframe.algebra import Column, Schema, Type
-from stillframe.algebra.arrow import COUNT, arrow_type, is_ordered, numbers, staged_schema
+from stillframe.algebra.arrow import COUNT, arrow_type, is_ordered, numbers, of_numbers, staged_schema
 from stillframe.algebra.side_by_side import side_by_side
 from stillframe.lake.frame import ViewState
 from stillframe.lake.warm import WARM
@@ -242,8 +242,7 @@ def groups(path: Path) -> tuple[Group, ...]:
 def in_order(values: pa.Array) -> pa.Array:
     """Each once, without NULL."""
     if is_ordered(values.type):
-        found = pa.array(np.unique(numbers(values.drop_null())))
-        return (found.cast(pa.int32()) if pa.types.is_date32(values.type) else found).cast(values.type)
+        return of_numbers(np.unique(numbers(values.drop_null())), values.type)
     values = pc.unique(values).drop_null()
     return values.take(pc.array_sort_indices(values))
 

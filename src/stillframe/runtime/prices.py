@@ -20,8 +20,8 @@ from stillframe.change.propagation import Calibration
 
 FOLDER = "calibration"
 
-# Fitted by `benchmarks/calibration.py` on two cores, those of Sail to processor seconds. What a plan is chosen
-# by is their proportions.
+# Fitted by `benchmarks/calibration.py` on two cores, those of Sail to processor seconds. Plans are chosen by
+# their proportions.
 BUILT_IN = {
     "spark": Calibration(
         engine="spark",
