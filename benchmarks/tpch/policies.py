@@ -69,6 +69,7 @@ def compare(workload: Workload, setting: Setting) -> dict[str, Any]:
         for policy, warehouse in warehouses.items():
             found = check(warehouse, workload, setting)
             exact |= {f"{name}, {policy}": one for name, one in found.items()}
+        for warehouse in warehouses.values():  # Spark, which they share, ends with the first of them
             warehouse.close()
         return {
             "who": f"stillframe on {setting.engine}",
