@@ -214,19 +214,24 @@ def _peers(folder: Path, stem: str, found: Sequence[Result]) -> Iterator[str]:
         yield _drawn(folder, f"{stem}-{spread}", title, "changes, % of each relation", drawn)
 
 
+def _commit(one: Result) -> str:
+    return str(one["machine"].get("commit", "")).rstrip("+")
+
+
 def _is_ours(one: Result) -> bool:
     return str(one["who"]).startswith("stillframe")
 
 
 def _ratios(mine: Sequence[Result]) -> Iterator[str]:
+    """Of what was measured of one commit: another day's machine is another machine."""
     ours = [one for one in mine if _is_ours(one)]
-    others = [one for one in mine if one not in ours]
-    if ours and others:
-        rows = [
-            [f"{other['who']} / {one['who']}", _spent(other)["median"] / _spent(one)["median"]]
-            for one in ours
-            for other in others
-        ]
+    rows = [
+        [f"{other['who']} / {one['who']}", _spent(other)["median"] / _spent(one)["median"]]
+        for one in ours
+        for other in mine
+        if other not in ours and _commit(other) == _commit(one)
+    ]
+    if rows:
         yield _table(["median refresh", "ratio"], rows)
     for one in ours:
         phases = sorted(one["phases"].items(), key=lambda phase: -phase[1]["total"])[:8]

@@ -51,6 +51,12 @@ def test_peers_stand_beside_ours_with_their_ratio(tmp_path: Path) -> None:
     assert "NO" not in text
 
 
+def test_what_was_measured_of_another_commit_has_no_ratio(tmp_path: Path) -> None:
+    before = {**MACHINE, "commit": "0123abc"}
+    text = kept(tmp_path, "peers", one("stillframe on sail", 2.0), one("DuckDB", 0.5, machine=before))
+    assert "| DuckDB |" in text and "DuckDB / stillframe" not in text
+
+
 def test_a_wrong_result_and_a_failure_are_said(tmp_path: Path) -> None:
     failed = {"who": "pathway", "workload": {"percent": 1}, "failed": "line\nno such sink"}
     text = kept(tmp_path, "peers", one("DuckDB", 0.5, exact=False), failed)
