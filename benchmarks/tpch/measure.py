@@ -20,7 +20,13 @@ from pathlib import Path
 from typing import Any
 
 SAMPLE_SECONDS = 0.5
+PROGRESS = "  … "
 _TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def progress(text: str) -> None:
+    """A line that whoever waits for a measurement sees meanwhile."""
+    print(f"{PROGRESS}{text}", flush=True)
 
 
 def tree(root: int) -> list[int]:

@@ -16,7 +16,7 @@ from typing import Any
 from benchmarks.tpch import sources
 from benchmarks.tpch.changes import Workload
 from benchmarks.tpch.data import duck
-from benchmarks.tpch.measure import Meter, machine, summary, versions
+from benchmarks.tpch.measure import Meter, machine, progress, summary, versions
 from benchmarks.tpch.phases import Phases
 from benchmarks.tpch.views import aggregate, checksum, join
 from stillframe.runtime import Warehouse, load_project
@@ -95,6 +95,7 @@ def run(workload: Workload, setting: Setting) -> dict[str, Any]:
                     outcome = forward(warehouse)
                 with meter.timed(f"{kind}: settling"):
                     warehouse.settle_due()
+            progress(f"frame {number} of {workload.last}: {meter.seconds[f'{kind} and settling'][-1]:.2f} s")
             taken = phases.take()
             if number > WARM_UP:
                 each.append(taken)

@@ -19,7 +19,7 @@ from typing import Any
 
 from benchmarks.tpch import sources
 from benchmarks.tpch.changes import Workload
-from benchmarks.tpch.measure import Meter, machine, summary, versions
+from benchmarks.tpch.measure import Meter, machine, progress, summary, versions
 from benchmarks.tpch.ours import Setting, check, forward, make_project
 from stillframe.engine import Room, room_within
 from stillframe.lake.warm import WARM
@@ -57,6 +57,8 @@ def compare(workload: Workload, setting: Setting) -> dict[str, Any]:
         for number in range(1, workload.last + 1):
             sources.write(root, workload.frame(number))
             taken, chosen = _turn(warehouses, meter, number)
+            seconds = ", ".join(f"{policy} {taken[policy]:.2f} s" for policy in POLICIES)
+            progress(f"frame {number} of {workload.last}, {workload.percent_of(number):g} %: {seconds}")
             if (number - 1) % workload.frames:
                 size = sizes.setdefault(
                     workload.percent_of(number), {"chosen": [], **{p: [] for p in POLICIES}}

@@ -80,25 +80,39 @@ def write(folder: Path, frame: dict[str, Path]) -> None:
             con.execute(f"PRAGMA {setting}")
         con.execute("BEGIN IMMEDIATE")
         for table in changed:
-            deletes, updates, inserts = statements(table, frame[table])
             key = " AND ".join(f"{name} = ?" for name in KEYS[table])
             sets = ", ".join(f"{name} = ?" for name in COLUMNS[table] if name not in KEYS[table])
-            con.executemany(f"DELETE FROM {table} WHERE {key}", deletes)
-            con.executemany(f"UPDATE {table} SET {sets} WHERE {key}", updates)
-            con.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * len(COLUMNS[table]))})", inserts)
+            marks = ", ".join("?" * len(COLUMNS[table]))
+            for deletes, updates, inserts in statements(table, frame[table]):
+                con.executemany(f"DELETE FROM {table} WHERE {key}", deletes)
+                con.executemany(f"UPDATE {table} SET {sets} WHERE {key}", updates)
+                con.executemany(f"INSERT INTO {table} VALUES ({marks})", inserts)
         con.execute("COMMIT")
         con.close()
 
 
-def statements(table: str, path: Path) -> tuple[Rows, Rows, Rows]:
-    """The parameters of deletes (a key), updates (the rest of a row, and its key) and inserts (a row)."""
-    signed = pq.read_table(path)
+def statements(table: str, path: Path) -> Iterator[tuple[Rows, Rows, Rows]]:
+    """The parameters of deletes (a key), updates (the rest of a row, and its key) and inserts (a row), in
+    parts in the order of keys: changes that are spread over a table touch nearly all of its pages, and who
+    goes over it once for deletes and once for updates writes it twice."""
     rest = [place for place, name in enumerate(COLUMNS[table]) if name not in KEYS[table]]
-    keys, rows = (_stored(signed, names) for names in (KEYS[table], COLUMNS[table]))
-    old: dict[tuple[Any, ...], tuple[Any, ...]] = {}
-    new: dict[tuple[Any, ...], tuple[Any, ...]] = {}
-    for key, row, sign in zip(keys, rows, signed[SIGN].to_pylist(), strict=True):
-        (old if sign < 0 else new)[key] = row
-    deletes = [key for key in old if key not in new]
-    updates = [(*(row[place] for place in rest), *key) for key, row in new.items() if key in old]
-    return deletes, updates, [row for key, row in new.items() if key not in old]
+    for signed in _whole_keys(pq.read_table(path), KEYS[table]):
+        keys, rows = (_stored(signed, names) for names in (KEYS[table], COLUMNS[table]))
+        old: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+        new: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+        for key, row, sign in zip(keys, rows, signed[SIGN].to_pylist(), strict=True):
+            (old if sign < 0 else new)[key] = row
+        deletes = [key for key in old if key not in new]
+        updates = [(*(row[place] for place in rest), *key) for key, row in new.items() if key in old]
+        yield deletes, updates, [row for key, row in new.items() if key not in old]
+
+
+def _whole_keys(rows: pa.Table, key: Sequence[str]) -> Iterator[pa.Table]:
+    """Parts of rows in the order of keys, all rows of a key in one part."""
+    keys, begin = rows.select(list(key)), 0
+    while begin < len(rows):
+        end = min(begin + _BATCH, len(rows))
+        while end < len(rows) and keys.slice(end, 1).equals(keys.slice(end - 1, 1)):
+            end += 1
+        yield rows.slice(begin, end - begin)
+        begin = end

@@ -7,10 +7,12 @@ import json
 import subprocess
 import sys
 import tempfile
+from collections import deque
 from pathlib import Path
 from typing import Any
 
 from benchmarks.tpch.changes import Workload
+from benchmarks.tpch.measure import PROGRESS
 from benchmarks.tpch.ours import Setting, run
 from benchmarks.tpch.peers import PEERS
 from benchmarks.tpch.peers.base import Task
@@ -25,13 +27,19 @@ def measured(who: str, workload: Workload, **options: Any) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="stillframe-measured-") as folder:
         asked, answer = Path(folder) / "task.json", Path(folder) / "result.json"
         asked.write_text(json.dumps({"who": who, "workload": workload.__dict__, **options}), encoding="utf-8")
-        log = Path(folder) / "log"
-        with log.open("wb") as out:
-            command = [sys.executable, "-m", "benchmarks.tpch.worker", str(asked), str(answer)]
-            ended = subprocess.run(command, stdout=out, stderr=out, check=False)
-        if ended.returncode:
-            said = log.read_text(encoding="utf-8", errors="replace")[-1500:]
-            return {"who": who, "workload": workload.__dict__, "failed": said, "options": options}
+        command = [sys.executable, "-m", "benchmarks.tpch.worker", str(asked), str(answer)]
+        said = deque[str](maxlen=50)
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+        ) as worker:
+            assert worker.stdout is not None
+            for line in worker.stdout:
+                said.append(line)
+                if line.startswith(PROGRESS):
+                    print(line, end="", flush=True)
+        if worker.returncode:
+            failed = "".join(said)[-1500:]
+            return {"who": who, "workload": workload.__dict__, "failed": failed, "options": options}
         return dict(json.loads(answer.read_text(encoding="utf-8")))
 
 

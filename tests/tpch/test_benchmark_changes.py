@@ -7,7 +7,7 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from benchmarks.tpch import data
+from benchmarks.tpch import data, sources
 from benchmarks.tpch.changes import SIGN, Workload
 from benchmarks.tpch.sources import statements
 from benchmarks.tpch.strategies import EDGES
@@ -60,8 +60,18 @@ def test_as_many_rows_change_as_were_asked_for(workload: Workload) -> None:
 
 def test_a_third_each_is_inserted_deleted_and_updated() -> None:
     path = Workload(SCALE, 10, 1).frame(1)["orders"]
-    deletes, updates, inserts = statements("orders", path)
+    ((deletes, updates, inserts),) = statements("orders", path)
     assert max(map(len, (deletes, updates, inserts))) - min(map(len, (deletes, updates, inserts))) <= 1
+
+
+def test_parts_that_are_written_do_not_part_an_update(monkeypatch: pytest.MonkeyPatch) -> None:
+    path = Workload(SCALE, 10, 1).frame(1)["lineitem"]
+    (whole,) = statements("lineitem", path)
+    for size in (1, 2, 7):
+        monkeypatch.setattr(sources, "_BATCH", size)
+        parts = list(statements("lineitem", path))
+        assert len(parts) > 1
+        assert tuple([row for part in parts for row in part[kind]] for kind in range(3)) == whole
 
 
 @pytest.mark.parametrize("workload", WORKLOADS[:2], ids=str)

@@ -11,7 +11,7 @@ from typing import Any
 
 from benchmarks.tpch.changes import Workload
 from benchmarks.tpch.data import duck
-from benchmarks.tpch.measure import Meter, machine, versions
+from benchmarks.tpch.measure import Meter, machine, progress, versions
 from benchmarks.tpch.views import aggregate, checksum, join
 
 WARM_UP = 2
@@ -33,8 +33,10 @@ class Task:
 
     @contextmanager
     def refreshing(self, number: int) -> Iterator[None]:
-        with self.meter.timed("refresh" if number > WARM_UP else "warming"):
+        kind = "refresh" if number > WARM_UP else "warming"
+        with self.meter.timed(kind):
             yield
+        progress(f"frame {number} of {self.turns}: {self.meter.seconds[kind][-1]:.2f} s")
 
     def recompute(self, compute: Callable[[Path], None]) -> None:
         """Load, then compute anew after every frame. Links to the tables stand in one folder, so that paths
