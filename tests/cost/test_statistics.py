@@ -6,6 +6,7 @@ import json
 from math import inf
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -103,7 +104,8 @@ def test_views_that_are_gone_are_forgotten() -> None:
     "values, rows, least, most",
     [
         (list(range(1000)), 1000, 1000, 1000),  # a key, all of it seen
-        (list(range(1000)), 100_000, 9_000, 11_000),
+        (list(range(1000)), 100_000, 100_000, 100_000),  # each seen once: all are taken to be different
+        ([i % 500 for i in range(1000)], 100_000, 500, 500),  # none seen once: there are no others
         ([i % 10 for i in range(1000)], 1_000_000, 10, 10),
         ([None] * 5, 100, 1, 1),
         ([], 100, 1, 1),
@@ -117,3 +119,21 @@ def test_values_are_counted_from_a_sample(
     found = distinct_values(sample, rows)
     assert least <= found <= most
     assert found < inf
+
+
+@pytest.mark.parametrize("values", [10, 1_000, 10_000, 100_000, 1_000_000])
+def test_values_that_are_equally_frequent_are_counted_well(values: int) -> None:
+    """As of a column that refers to a key: a join would be thought to lose most of its rows if it seemed to
+    have more values than the key."""
+    rows, read = 6_000_000, 20_000
+    rng = np.random.default_rng(values)
+    sample = pa.chunked_array([pa.array(rng.integers(0, values, read))])
+    true = values * (1 - (1 - 1 / values) ** rows)
+    assert distinct_values(sample, rows) == pytest.approx(
+        true, rel=0.2
+    )  # of a million, two hundred are seen twice
+
+
+def test_null_is_no_value() -> None:
+    sample = pa.chunked_array([pa.array([*range(100), *[None] * 900], pa.int64())])
+    assert distinct_values(sample, 10_000) == 1_000

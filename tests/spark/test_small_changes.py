@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from tests.room import driver_takes
@@ -27,8 +28,8 @@ from stillframe.algebra import (
 )
 from stillframe.algebra.functions import FUNCTIONS
 from stillframe.algebra.types import BIGINT, DOUBLE, STRING
-from stillframe.engine import Engine
-from stillframe.runtime import Warehouse, reads
+from stillframe.engine import Engine, write_query
+from stillframe.runtime import Warehouse, computing, reads
 from stillframe.runtime.evaluating import MOST_ROWS, is_exact, is_quick
 
 pytestmark = pytest.mark.engine
@@ -140,6 +141,34 @@ def test_joins_of_many_rows_need_no_engine(
             warehouse.maintain()
         warehouse.maintain()
         assert all(found.ok for found in warehouse.verify_all().values())
+
+
+def test_rows_of_a_key_are_brought_together_and_added_up(
+    filled: Shop, engine_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a view that has a key, and not of one that has none; terms of both relations cancel in part."""
+    keyless = SHOWN["joined"].replace("o.id, ", "")
+    define(filled, SHOWN | {"keyless": keyless}, "driver\ncopies: all")
+    queries: list[str] = []
+
+    def seen(engine: Engine, sql: str, folder: Path) -> None:
+        queries.append(sql)
+        write_query(engine, sql, folder)
+
+    monkeypatch.setattr(computing, "write_query", seen)
+    with filled.open() as warehouse:
+        warehouse.refresh()
+        driver_takes(50, monkeypatch.setattr)
+        filled.write("a", *MANY[:2])
+        assert not warehouse.maintain().failures
+        filled.write("a", *MANY[2:])
+        result = warehouse.maintain()
+        assert {result.outcomes[name].mode for name in ("joined", "keyless")} == {"incremental"}
+        assert all(found.ok for found in warehouse.verify_all().values())
+    together = [sql for sql in queries if "REPARTITION(c0)" in sql]
+    of_key = [sql for sql in queries if "`id`" in sql.partition(" FROM ")[0]]
+    assert len(queries) == 8 and len(of_key) == 6  # copies of both relations have keys, too
+    assert together == (of_key if engine_name == "spark" else [])
 
 
 def test_more_than_is_held_goes_through_files(filled: Shop, monkeypatch: pytest.MonkeyPatch) -> None:

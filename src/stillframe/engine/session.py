@@ -47,7 +47,7 @@ OWN_SESSION = {
     "spark.ui.retainedStages": "20",
     "spark.ui.retainedTasks": "200",
     "spark.ui.showConsoleProgress": "false",
-    "spark.sql.shuffle.partitions": "4",
+    "spark.sql.shuffle.partitions": "32",  # Spark puts those of few rows together
     "spark.sql.session.timeZone": "UTC",
     "spark.driver.extraJavaOptions": (
         "-XX:+UseSerialGC -Xshare:auto "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -62,7 +62,7 @@ class Computing:
         """The net rows of a plan under a view's names; there may be no file where there are none."""
         table = self._table(plan)
         if table is None:
-            query = named_sql(self._net_sql(plan), schema.names, count=True)
+            query = named_sql(self._net_sql(plan, schema.keys), schema.names, count=True)
             write_query(self.engine(), query, folder)
         else:
             write_rows(table.rename_columns([*schema.names, COUNT]), folder)
@@ -79,9 +79,11 @@ class Computing:
         writer = replace(engine.writer, one_task=one_task, plain=plain, light=light)
         return select_sql(plan, lambda scan: tables[scan.relation].sql(), writer)
 
-    def _net_sql(self, plan: Plan) -> str:
-        rows = canonical_sql(self.sql(plan), plan.schema.types)
-        return consolidated_sql(rows, len(plan.schema), one_task=self._one_task(plan))
+    def _net_sql(self, plan: Plan, keys: Collection[frozenset[int]] = ()) -> str:
+        """`keys` of what the plan changes: a change has few rows of each."""
+        rows, one_task = canonical_sql(self.sql(plan), plan.schema.types), self._one_task(plan)
+        shortest = min(map(sorted, keys), key=len, default=[]) if self.engine().kind == "spark" else []
+        return consolidated_sql(rows, len(plan.schema), one_task=one_task, together=shortest)
 
     def _one_task(self, plan: Plan) -> bool:
         """Small work is faster in one task than in the stages a join and a grouping would otherwise take."""

@@ -1,14 +1,15 @@
 """How many distinct values a column has, from a sample of its rows.
 
-Law (guaranteed-error estimator): of n rows, a sample of r has d values, f of them once. A value seen twice or
-more is likely frequent, and counts one; one seen once stands for about √(n/r) others like it. The estimate is
-at least d and at most n, and off by no more than a factor of √(n/r) either way.
+Law (Haas and Stokes): of n rows, a sample of r has d values, f of them once. A column in which all values are
+about as frequent has about
+    r·d / (r − f + f·r/n)
+of them: d, where none was seen once; n, where each was. The estimate is at least d and at most n. Where few
+values have most of the rows, the rare ones are told short.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import sqrt
 from pathlib import Path
 
 import pyarrow as pa
@@ -21,9 +22,12 @@ SAMPLE_FILES = 3
 
 def distinct_values(sample: pa.ChunkedArray, rows: float) -> float:
     counts = pc.value_counts(pc.drop_null(sample)).field("counts")
-    seen, read = len(counts), max(1, len(sample))
-    once = pc.sum(pc.equal(counts, 1)).as_py() or 0
-    return max(1.0, min(rows, seen - once + once * sqrt(max(1.0, rows / read))))
+    seen, read = len(counts), len(sample) - int(sample.null_count)
+    once = int(pc.sum(pc.equal(counts, 1)).as_py() or 0)
+    if not seen:
+        return 1.0
+    rows *= read / len(sample)  # NULL is no value
+    return max(float(seen), min(rows, read * seen / (read - once + once * read / max(rows, read))))
 
 
 def sampled(files: Sequence[Path], names: Sequence[str]) -> pa.Table | None:
