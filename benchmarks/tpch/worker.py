@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import subprocess
 import sys
 import tempfile
-from collections import deque
 from pathlib import Path
 from typing import Any
 
@@ -27,19 +27,19 @@ def measured(who: str, workload: Workload, **options: Any) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="stillframe-measured-") as folder:
         asked, answer = Path(folder) / "task.json", Path(folder) / "result.json"
         asked.write_text(json.dumps({"who": who, "workload": workload.__dict__, **options}), encoding="utf-8")
-        command = [sys.executable, "-m", "benchmarks.tpch.worker", str(asked), str(answer)]
-        said = deque[str](maxlen=50)
-        with subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
-        ) as worker:
-            assert worker.stdout is not None
-            for line in worker.stdout:
-                said.append(line)
-                if line.startswith(PROGRESS):
-                    print(line, end="", flush=True)
-        if worker.returncode:
-            failed = "".join(said)[-1500:]
-            return {"who": who, "workload": workload.__dict__, "failed": failed, "options": options}
+        log, shown = Path(folder) / "log", os.dup(1)
+        try:
+            with log.open("wb") as out:
+                command = [sys.executable, "-m", "benchmarks.tpch.worker", str(asked), str(answer)]
+                told = {**os.environ, PROGRESS: str(shown)}
+                ended = subprocess.run(
+                    command, stdout=out, stderr=out, check=False, env=told, pass_fds=(shown,)
+                )
+        finally:
+            os.close(shown)
+        if ended.returncode:
+            said = log.read_text(encoding="utf-8", errors="replace")[-1500:]
+            return {"who": who, "workload": workload.__dict__, "failed": said, "options": options}
         return dict(json.loads(answer.read_text(encoding="utf-8")))
 
 

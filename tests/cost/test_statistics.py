@@ -8,9 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from stillframe.runtime.distinct import distinct_values
+from stillframe.runtime import distinct
+from stillframe.runtime.distinct import distinct_values, sampled
 from stillframe.runtime.statistics import (
     FILE,
     Experience,
@@ -129,11 +131,42 @@ def test_values_that_are_equally_frequent_are_counted_well(values: int) -> None:
     rng = np.random.default_rng(values)
     sample = pa.chunked_array([pa.array(rng.integers(0, values, read))])
     true = values * (1 - (1 - 1 / values) ** rows)
-    assert distinct_values(sample, rows) == pytest.approx(
-        true, rel=0.2
-    )  # of a million, two hundred are seen twice
+    # Of a million, only two hundred are seen twice.
+    assert distinct_values(sample, rows) == pytest.approx(true, rel=0.2)
 
 
 def test_null_is_no_value() -> None:
     sample = pa.chunked_array([pa.array([*range(100), *[None] * 900], pa.int64())])
     assert distinct_values(sample, 10_000) == 1_000
+
+
+@pytest.mark.parametrize("files", [1, 5])
+@pytest.mark.parametrize("read", [50_000, 4_000_000])
+def test_a_sample_is_of_rows_that_lie_apart(
+    files: int, read: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of lines that lie beside those of the same order, and readings in which every sensor comes before one
+    comes again: rows side by side would tell of next to no order, and of as many sensors as rows."""
+    monkeypatch.setattr(distinct, "READ_ROWS", read)
+    rows, orders, sensors = 400_000, 100_000, 20_000
+    numbers = np.arange(rows)
+    table = pa.table({"other": numbers, "order": numbers // 4, "sensor": numbers % sensors})
+    paths = [tmp_path / f"{i}.parquet" for i in range(files)]
+    for i, path in enumerate(paths):
+        part = table.slice(i * rows // files, rows // files)
+        pq.write_table(part, path, row_group_size=10_000)
+    sample = sampled(paths, ["sensor", "order"])
+    assert sample is not None and sample.column_names == ["sensor", "order"]
+    assert sample.num_rows == pytest.approx(20_000, rel=0.05)
+    assert sensors / 2.5 < distinct_values(sample.column(0), rows) < sensors * 2
+    least = orders * min(1, read / rows) / 1.5
+    assert least < distinct_values(sample.column(1), rows) < orders * 1.5
+
+
+def test_of_no_rows_there_is_no_sample(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"a": pa.array([], pa.int64())}), tmp_path / "empty.parquet")
+    assert sampled([], ["a"]) is None
+    found = sampled([tmp_path / "empty.parquet"], ["a"])
+    assert found is None or found.num_rows == 0
+    pq.write_table(pa.table({"a": [7]}), tmp_path / "one.parquet")
+    assert sampled([tmp_path / "empty.parquet", tmp_path / "one.parquet"], ["a"]) == pa.table({"a": [7]})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from stillframe.algebra import (
     Aggregate,
@@ -369,10 +369,12 @@ def _canonical(column: str) -> str:
     return f"CASE WHEN isnan({column}) THEN {nan} WHEN {column} = {zero} THEN {zero} ELSE {column} END"
 
 
-def consolidated_sql(query: str, width: int, *, one_task: bool = False, together: Sequence[int] = ()) -> str:
-    """Equal rows added up; rows that cancel are gone. Rows that agree in the columns `together`, which are
-    few, are brought to one task first: Spark would add up in every task what it has, where hardly two rows
-    are equal, before it sends it on."""
+def consolidated_sql(
+    query: str, width: int, *, one_task: bool = False, together: Collection[int] = ()
+) -> str:
+    """Equal rows added up; rows that cancel are gone. Of rows that agree in the columns `together` there are
+    few, and they are brought to one task first: Spark would add up in every task what it has, where hardly
+    two rows are equal, before it sends it on."""
     if one_task:
         query = f"SELECT {ONE_TASK}* FROM ({query})"
     elif together:

@@ -80,10 +80,13 @@ class Computing:
         return select_sql(plan, lambda scan: tables[scan.relation].sql(), writer)
 
     def _net_sql(self, plan: Plan, keys: Collection[frozenset[int]] = ()) -> str:
-        """`keys` of what the plan changes: a change has few rows of each."""
+        """`keys` of what the plan changes: a change has few rows of each, unless a row changed many times
+        since the last frame."""
         rows, one_task = canonical_sql(self.sql(plan), plan.schema.types), self._one_task(plan)
-        shortest = min(map(sorted, keys), key=len, default=[]) if self.engine().kind == "spark" else []
-        return consolidated_sql(rows, len(plan.schema), one_task=one_task, together=shortest)
+        key: Collection[int] = ()
+        if self.engine().kind == "spark":
+            key = min(map(sorted, keys), key=lambda places: (len(places), places), default=())
+        return consolidated_sql(rows, len(plan.schema), one_task=one_task, together=key)
 
     def _one_task(self, plan: Plan) -> bool:
         """Small work is faster in one task than in the stages a join and a grouping would otherwise take."""

@@ -3,21 +3,28 @@
 Law (Haas and Stokes): of n rows, a sample of r has d values, f of them once. A column in which all values are
 about as frequent has about
     r·d / (r − f + f·r/n)
-of them: d, where none was seen once; n, where each was. The estimate is at least d and at most n. Where few
-values have most of the rows, the rare ones are told short.
+of them: d, where none was seen once; n, where each was. The estimate is at least d, and at most the rows that
+are not NULL. Where few values have most of the rows, the rare ones are told short.
+Rows are drawn from all over the files: those that lie side by side were often written together, and have one
+value all of them, or each another.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TypeVar
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 SAMPLE_ROWS = 20_000
-SAMPLE_FILES = 3
+SAMPLE_FILES = 32
+READ_ROWS = 4_000_000  # of which the sample is drawn
+
+T = TypeVar("T")
 
 
 def distinct_values(sample: pa.ChunkedArray, rows: float) -> float:
@@ -31,12 +38,25 @@ def distinct_values(sample: pa.ChunkedArray, rows: float) -> float:
 
 
 def sampled(files: Sequence[Path], names: Sequence[str]) -> pa.Table | None:
-    """Columns of some rows: the first of a few files that lie apart; None where there is no row."""
-    step = max(1, len(files) // SAMPLE_FILES)
-    chosen = list(files)[::step][:SAMPLE_FILES]
-    heads = (
-        next(pq.ParquetFile(path).iter_batches(SAMPLE_ROWS // len(chosen), columns=list(names)), None)
-        for path in chosen
-    )
-    tables = [pa.Table.from_batches([head]).select(names) for head in heads if head is not None]
+    """Columns of some rows, drawn from row groups that lie apart; None where there is no row."""
+    groups = [
+        (path, group, footer.row_group(group).num_rows)
+        for path, footer in ((path, pq.read_metadata(path)) for path in _apart(files, SAMPLE_FILES))
+        for group in range(footer.num_row_groups)
+    ]
+    rows = sum(each for _, _, each in groups)
+    chosen = _apart(groups, max(1, len(groups) * READ_ROWS // rows)) if rows else []
+    share = min(1.0, SAMPLE_ROWS / max(1, sum(each for _, _, each in chosen)))
+    rng, tables = np.random.default_rng(len(groups)), []
+    for path, group, each in chosen:
+        with pq.ParquetFile(path) as file:
+            table = file.read_row_group(group, columns=list(names)).select(names)
+        tables.append(table.take(rng.permutation(each)[: max(1, round(share * each))]) if each else table)
     return pa.concat_tables(tables) if tables else None
+
+
+def _apart(things: Sequence[T], most: int) -> Sequence[T]:
+    """So many of them at most, evenly spread."""
+    if len(things) <= most:
+        return things
+    return [things[i * len(things) // most] for i in range(most)]
