@@ -47,9 +47,7 @@ OWN_SESSION = {
     "spark.ui.retainedStages": "20",
     "spark.ui.retainedTasks": "200",
     "spark.ui.showConsoleProgress": "false",
-    # Spark puts small ones together, so that few files are written where there are many cores.
-    "spark.sql.shuffle.partitions": "32",
-    "spark.sql.adaptive.coalescePartitions.minPartitionSize": "8m",
+    "spark.sql.shuffle.partitions": "8",
     "spark.sql.session.timeZone": "UTC",
     "spark.driver.extraJavaOptions": (
         "-XX:+UseSerialGC -Xshare:auto "
