@@ -25,14 +25,14 @@ FOLDER = "calibration"
 BUILT_IN = {
     "spark": Calibration(
         engine="spark",
-        per_job=0.1,
-        per_stage=0.05,
+        per_job=0.04,
+        per_stage=0.095,
         per_row_made=3e-8,
-        per_byte_scanned=2.2e-9,
-        per_byte_broadcast=1.7e-8,
-        per_byte_shuffled=1.1e-8,
-        per_byte_written=8e-9,
-        per_file_written=0.01,
+        per_byte_scanned=4.1e-9,
+        per_byte_broadcast=2.1e-8,
+        per_byte_shuffled=1e-8,
+        per_byte_written=8.9e-9,
+        per_file_written=0.012,
         broadcast_limit=256 * 2**20,
     ),
     "sail": Calibration(
