@@ -168,6 +168,7 @@ def main() -> None:
     workload = Workload(asked.scale, asked.percent, asked.frames)
     _apart(workload.state, asked.frames)  # made before memory is bounded
     _apart(sources.databases, asked.scale)
+    _apart(sources.prepare, workload)
     found = measure(workload, asked.gibibytes)
     path = asked.results / "memory-spark.json"
     path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")

@@ -1,26 +1,28 @@
-"""The databases that hold the tables: three SQLite files in WAL mode, and how frames are written to them."""
+"""The databases that hold the tables: three SQLite files in WAL mode, and how frames are written to them.
+
+Rows come from Parquet by way of a SQLite file that is attached, as they are to be stored: writers are
+statements of SQLite, and what they cost is SQLite's.
+"""
 
 from __future__ import annotations
 
+import importlib.util
 import shutil
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
-from benchmarks.tpch.changes import SIGN
-from benchmarks.tpch.data import COLUMNS, INDEXES, KEYS, ddl, made, scale_folder, tables
+from benchmarks.tpch.changes import SIGN, Workload
+from benchmarks.tpch.data import COLUMNS, DECLARED, INDEXES, KEYS, ddl, duck, made, scale_folder, tables
 
 HOMES = {"sales": ("orders", "lineitem"), "crm": ("customer",), "buying": ("supplier", "nation", "region")}
 HOME = {table: source for source, held in HOMES.items() for table in held}
 RELATIONS = {table: f"{source}.{table}" for table, source in HOME.items()}
-_BATCH = 50_000
+PART = 50_000  # rows of a table that are changed before the next ones are
 _CACHE = 500_000  # KiB of pages that a writer holds
-
-Rows = list[tuple[Any, ...]]
+_STAGE = "staged.db"
+_DELETED, _INSERTED, _UPDATED = 0, 2, 3  # rows of a key, and the sign of the one that is taken
 
 
 def databases(scale: float) -> Path:
@@ -34,85 +36,115 @@ def copied(scale: float, folder: Path) -> None:
 
 
 def _load(scale: float, folder: Path) -> None:
+    _stage(folder / _STAGE, {table: f"SELECT * FROM '{tables(scale) / table}.parquet'" for table in HOME})
     for source, held in HOMES.items():
-        con = sqlite3.connect(folder / f"{source}.db", isolation_level=None)
-        con.execute("PRAGMA journal_mode=WAL")
-        con.execute("PRAGMA synchronous=OFF")
-        con.execute("BEGIN")
-        for table in held:
-            con.execute(ddl(table))
-            marks = ", ".join("?" * len(COLUMNS[table]))
-            for rows in _batches(tables(scale) / f"{table}.parquet", COLUMNS[table]):
-                con.executemany(f"INSERT INTO {table} VALUES ({marks})", rows)
-            for column in INDEXES.get(table, ()):
-                con.execute(f"CREATE INDEX {table}_{column} ON {table} ({column})")
-        con.execute("COMMIT")
-        con.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        con.close()
+        path, settings = folder / f"{source}.db", ("journal_mode = WAL", "synchronous = OFF")
+        with _writer(path, folder / _STAGE, *settings) as con:
+            for table in held:
+                con.execute(ddl(table))
+                con.execute(f"INSERT INTO {table} SELECT {', '.join(COLUMNS[table])} FROM staged.{table}")
+                for column in INDEXES.get(table, ()):
+                    con.execute(f"CREATE INDEX {table}_{column} ON {table} ({column})")
+    (folder / _STAGE).unlink()
 
 
-def _batches(path: Path, names: Sequence[str]) -> Iterator[Rows]:
-    for batch in pq.ParquetFile(path).iter_batches(_BATCH, columns=list(names)):
-        yield _stored(pa.Table.from_batches([batch]), names)
+def prepare(workload: Workload) -> None:
+    """Makes what `write` reads, all of it, if it is not there."""
+    for number in range(1, workload.last + 1):
+        if frame := workload.frame(number):
+            staged(frame)
 
 
-def _stored(rows: pa.Table, names: Sequence[str]) -> Rows:
-    """Rows as SQLite keeps them: a decimal as a float, a date as its text."""
-    columns = []
-    for column in rows.select(list(names)).columns:
-        if pa.types.is_decimal(column.type):
-            column = column.cast(pa.float64())
-        elif pa.types.is_date(column.type):
-            column = column.cast(pa.string())
-        columns.append(column.to_pylist())
-    return list(zip(*columns, strict=True))
+def staged(frame: Mapping[str, Path]) -> Path:
+    """A SQLite file with the rows of a frame, beside its Parquet files."""
+    (beside,) = {path.parent for path in frame.values()}
+    return made(beside / "sqlite", lambda folder: _stage_changes(frame, folder / _STAGE)) / _STAGE
 
 
-def write(folder: Path, frame: dict[str, Path]) -> None:
-    """One transaction at each database that changes: deletes, updates and inserts by key. With
-    `synchronous = NORMAL` writers flush what they wrote: with OFF, who trims the log would do it for them."""
+def _stage_changes(frame: Mapping[str, Path], path: Path) -> None:
+    """Of each key that changes one row, the last if there is one; what is done to it; and its part of the
+    table."""
+    queries = {}
+    for table, signed in frame.items():
+        key = ", ".join(KEYS[table])
+        found = f"SELECT *, count(*) OVER (PARTITION BY {key}) + {SIGN} AS done FROM '{signed}'"
+        place = f"row_number() OVER (ORDER BY {key})"
+        queries[table] = (
+            f"SELECT * EXCLUDE ({SIGN}), ({place} - 1) // {PART} AS part FROM ({found})"
+            f" WHERE {SIGN} > 0 OR done = {_DELETED} ORDER BY part, done, {key}"
+        )
+    _stage(path, queries)
+    con = sqlite3.connect(path)
+    for table in frame:
+        con.execute(f"CREATE INDEX {table}_parts ON {table} (part, done)")
+    con.close()
+
+
+def _stage(path: Path, queries: Mapping[str, str]) -> None:
+    """A SQLite file with what DuckDB answers, as SQLite keeps it: decimals as floats, dates as texts."""
+    found = importlib.util.find_spec("duckdb_extension_sqlite_scanner")
+    if found is None or not found.submodule_search_locations:
+        raise SystemExit("duckdb-extension-sqlite-scanner is missing: install the project's extra `dev`")
+    (extension,) = Path(found.submodule_search_locations[0]).rglob("*.duckdb_extension")
+    con = duck()
+    con.execute(f"LOAD '{extension}'")
+    con.execute(f"ATTACH '{path}' AS staged (TYPE sqlite)")
+    con.execute("BEGIN")
+    for table, query in queries.items():
+        stored = ", ".join(_stored(column) for column in DECLARED[table].split(", "))
+        con.execute(f"CREATE TABLE staged.{table} AS SELECT * REPLACE ({stored}) FROM ({query})")
+    con.execute("COMMIT")
+    con.close()
+
+
+def _stored(declared: str) -> str:
+    name, kind = declared.split(" ", 1)
+    kind = "DOUBLE" if kind.startswith("DECIMAL") else "VARCHAR" if kind == "DATE" else kind
+    return f"CAST({name} AS {kind}) AS {name}"
+
+
+def write(folder: Path, frame: Mapping[str, Path]) -> None:
+    """One transaction at each database that changes: deletes, updates and inserts by key, part by part in the
+    order of keys. Changes that are spread over a table touch nearly all of its pages: who goes over it once
+    for deletes and once for updates writes it twice. With `synchronous = NORMAL` writers flush what they
+    wrote: with OFF, who trims the log would do it for them."""
+    settings = ("synchronous = NORMAL", f"cache_size = -{_CACHE}", f"mmap_size = {_CACHE * 4096}")
     for source, held in HOMES.items():
         changed = [table for table in held if table in frame]
         if not changed:
             continue
-        con = sqlite3.connect(folder / f"{source}.db", timeout=60, isolation_level=None)
-        for setting in ("synchronous = NORMAL", f"cache_size = -{_CACHE}", f"mmap_size = {_CACHE * 4096}"):
+        with _writer(folder / f"{source}.db", staged(frame), *settings) as con:
+            for table in changed:
+                _change(con, table)
+
+
+def _change(con: sqlite3.Connection, table: str) -> None:
+    names = ", ".join(COLUMNS[table])
+    key = " AND ".join(f"t.{name} = s.{name}" for name in KEYS[table])
+    sets = ", ".join(f"{name} = s.{name}" for name in COLUMNS[table] if name not in KEYS[table])
+    (last,) = con.execute(f"SELECT max(part) FROM staged.{table}").fetchone()
+    for part in range(last + 1):
+        done = f"s.part = {part} AND s.done ="
+        con.execute(
+            f"DELETE FROM {table} WHERE rowid IN (SELECT t.rowid FROM staged.{table} AS s"
+            f" CROSS JOIN {table} AS t WHERE {key} AND {done} {_DELETED})"
+        )
+        con.execute(
+            f"UPDATE {table} AS t SET {sets} FROM staged.{table} AS s WHERE {key} AND {done} {_UPDATED}"
+        )
+        con.execute(f"INSERT INTO {table} SELECT {names} FROM staged.{table} AS s WHERE {done} {_INSERTED}")
+
+
+@contextmanager
+def _writer(path: Path, stage: Path, *settings: str) -> Iterator[sqlite3.Connection]:
+    """A transaction at a database that sees what is staged."""
+    con = sqlite3.connect(path, timeout=60, isolation_level=None, uri=True)
+    try:
+        for setting in settings:
             con.execute(f"PRAGMA {setting}")
+        con.execute("ATTACH ? AS staged", (f"{stage.as_uri()}?immutable=1",))
         con.execute("BEGIN IMMEDIATE")
-        for table in changed:
-            key = " AND ".join(f"{name} = ?" for name in KEYS[table])
-            sets = ", ".join(f"{name} = ?" for name in COLUMNS[table] if name not in KEYS[table])
-            marks = ", ".join("?" * len(COLUMNS[table]))
-            for deletes, updates, inserts in statements(table, frame[table]):
-                con.executemany(f"DELETE FROM {table} WHERE {key}", deletes)
-                con.executemany(f"UPDATE {table} SET {sets} WHERE {key}", updates)
-                con.executemany(f"INSERT INTO {table} VALUES ({marks})", inserts)
+        yield con
         con.execute("COMMIT")
+    finally:
         con.close()
-
-
-def statements(table: str, path: Path) -> Iterator[tuple[Rows, Rows, Rows]]:
-    """The parameters of deletes (a key), updates (the rest of a row, and its key) and inserts (a row), in
-    parts in the order of keys: changes that are spread over a table touch nearly all of its pages, and who
-    goes over it once for deletes and once for updates writes it twice."""
-    rest = [place for place, name in enumerate(COLUMNS[table]) if name not in KEYS[table]]
-    for signed in _whole_keys(pq.read_table(path), KEYS[table]):
-        keys, rows = (_stored(signed, names) for names in (KEYS[table], COLUMNS[table]))
-        old: dict[tuple[Any, ...], tuple[Any, ...]] = {}
-        new: dict[tuple[Any, ...], tuple[Any, ...]] = {}
-        for key, row, sign in zip(keys, rows, signed[SIGN].to_pylist(), strict=True):
-            (old if sign < 0 else new)[key] = row
-        deletes = [key for key in old if key not in new]
-        updates = [(*(row[place] for place in rest), *key) for key, row in new.items() if key in old]
-        yield deletes, updates, [row for key, row in new.items() if key not in old]
-
-
-def _whole_keys(rows: pa.Table, key: Sequence[str]) -> Iterator[pa.Table]:
-    """Parts of rows in the order of keys, all rows of a key in one part."""
-    keys, begin = rows.select(list(key)), 0
-    while begin < len(rows):
-        end = min(begin + _BATCH, len(rows))
-        while end < len(rows) and keys.slice(end, 1).equals(keys.slice(end - 1, 1)):
-            end += 1
-        yield rows.slice(begin, end - begin)
-        begin = end

