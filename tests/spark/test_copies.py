@@ -10,9 +10,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from shops import Shop
+from stillframe.algebra import Column, Output, Project, Ref, Scan, Schema
+from stillframe.algebra.types import BIGINT
 from stillframe.engine import Staged
 from stillframe.errors import ProjectError
+from stillframe.lake import reader
 from stillframe.runtime import Warehouse, load_project, work
+from stillframe.runtime.copies import columns_kept
 from stillframe.runtime.copying import Worth
 from stillframe.runtime.learning import Learning
 from stillframe.runtime.prices import BUILT_IN
@@ -131,6 +135,63 @@ def test_views_that_are_computed_anew_from_copies_with_changes(
         assert warehouse.maintain().outcomes["joined"].mode == "full"
         assert not added_up
         assert warehouse.verify_all()["joined"].ok
+
+
+def test_a_copy_has_its_key_though_no_view_reads_it(copied: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It tells rows apart: neither who computes anew from the copy adds up rows, nor who settles it."""
+
+    def added_up(*_: object, **__: object) -> str:
+        raise AssertionError("rows were added up")
+
+    monkeypatch.setattr(work, "consolidated_sql", added_up)
+    monkeypatch.setattr(reader, "content_sql", added_up)
+    select = "SELECT who, count(*) AS n, sum(amount) AS s FROM a.orders GROUP BY who"
+    copied.views(f"CREATE MATERIALIZED VIEW by_who WITH (refresh_policy = 'full') AS {select};")
+    random = Random(5)
+    with copied.open() as warehouse:
+        warehouse.refresh()
+        for _ in range(3):
+            change(copied, random)
+            assert warehouse.maintain().outcomes["by_who"].mode == "full"
+            assert warehouse.verify_all()["by_who"].ok
+        copy = warehouse.frame().views["copy~a.orders"]
+        assert copy.changes, "nothing was tested"
+        assert (copy.schema.names, copy.schema.keys) == (("id", "who", "amount"), {frozenset({0})})
+        warehouse.settle_due(everything=True)
+        assert not warehouse.frame().views["copy~a.orders"].changes
+        assert warehouse.verify_all()["by_who"].ok
+
+
+def test_of_several_keys_the_one_is_kept_that_takes_the_fewest_columns() -> None:
+    columns = tuple(Column(name, BIGINT, nullable=False) for name in "abcd")
+    keys = frozenset({frozenset({0, 1}), frozenset({1, 2}), frozenset({1, 2, 3})})
+
+    def kept(keys: frozenset[frozenset[int]], *read: int) -> frozenset[int]:
+        scan = Scan("s.t", Schema(columns, keys))
+        outputs = tuple(Output(columns[i].name, Ref(i, BIGINT)) for i in read)
+        return columns_kept([Project(scan, outputs)])["s.t"]
+
+    assert kept(keys, 2) == {1, 2}
+    assert kept(keys, 3) == {0, 1, 3}
+    assert kept(keys, 0, 1, 3) == {0, 1, 3}
+    assert kept(frozenset(), 3) == {3}
+    assert kept(keys) == frozenset(), "how many rows there are is asked of the source"
+
+
+def test_spark_knows_that_a_copy_with_changes_of_several_frames_is_small(copied: Shop) -> None:
+    if copied.engine.kind != "spark":
+        pytest.skip("of Spark's estimates")
+    random = Random(6)
+    with copied.open() as warehouse:
+        warehouse.refresh()
+        for _ in range(2):
+            change(copied, random)
+            warehouse.refresh()
+        copy = warehouse.frame().views["copy~b.people"]
+        assert len(reader.generations(copy)) == 2
+        rows = reader.content(warehouse.engine.maintenance, warehouse.lake.path, copy)
+        query = rows._jdf.queryExecution()  # type: ignore[operator]
+        assert int(str(query.optimizedPlan().stats().sizeInBytes())) < 2**20
 
 
 def test_a_view_that_reads_another_column(copied: Shop) -> None:

@@ -51,11 +51,14 @@ def content(session: SparkSession, root: Path, view: ViewState) -> DataFrame:
     base = read_files(session, [root / f.path for f in view.base], view_struct(view.schema, count=False))
     if not view.changes:
         return base
-    if is_keyed(view):
-        few = not is_connect(session) and sum(f.rows for f in view.changes) <= MOST_BROADCAST
-        return session.sql(_last_wins(view, broadcast=few), base=base, changes=_in_order(session, root, view))
     signed = view_struct(view.schema, count=True)
     changes = read_files(session, [root / f.path for f in view.changes], signed)
+    if is_keyed(view):
+        few = not is_connect(session) and sum(f.rows for f in view.changes) <= MOST_BROADCAST
+        read = {"base": base, "changes": changes}
+        if len(generations(view)) > 1:
+            read["ordered"] = _in_order(session, root, view)
+        return session.sql(_last_wins(view, broadcast=few), **read)
     text = content_sql(view, hashed=not is_connect(session))
     return session.sql(text, base=base, changes=changes)
 
@@ -79,13 +82,13 @@ def generations(view: ViewState) -> tuple[int, ...]:
 
 
 def _in_order(session: SparkSession, root: Path, view: ViewState) -> DataFrame:
-    """The rows of the changes, each with the place of its change among them, oldest first; of one, no place.
+    """The rows of the changes, each with the place of its change among them, oldest first.
 
     Spark reads all files at once and tells rows apart by the files they are in: of the parts of a UNION ALL
-    it would join each for itself. Sail does not say which file a row is of."""
+    it would join each for itself. Places are looked up and not joined: of a join it would think that it makes
+    as many rows as all pairs, and send no relation to every task that is read so. Sail does not say which
+    file a row is of."""
     signed, order = view_struct(view.schema, count=True), generations(view)
-    if len(order) == 1:
-        return read_files(session, [root / f.path for f in view.changes], signed)
     if is_connect(session):
         each = {
             f"changes{i}": read_files(
@@ -97,13 +100,11 @@ def _in_order(session: SparkSession, root: Path, view: ViewState) -> DataFrame:
         return session.sql(text, **each)
     from pyspark.sql import functions as F
 
-    places = session.createDataFrame(
-        [("/".join(f.path.split("/")[-2:]), order.index(f.frame)) for f in view.changes],
-        f"__file STRING, {_PLACE} INT",
-    )
+    places = {"/".join(f.path.split("/")[-2:]): order.index(f.frame) for f in view.changes}
+    known = F.create_map(*(F.lit(each) for pair in places.items() for each in pair))
     rows = read_files(session, [root / f.path for f in view.changes], signed)
-    named = rows.withColumn("__file", F.substring_index(F.col("_metadata.file_path"), "/", -2))
-    return named.join(F.broadcast(places), "__file").drop("__file")
+    file = F.substring_index(F.col("_metadata.file_path"), "/", -2)
+    return rows.withColumn(_PLACE, known[file])
 
 
 def frame_query(session: SparkSession, root: Path, frame: Frame, text: str) -> DataFrame:
@@ -151,22 +152,21 @@ def content_sql(view: ViewState, *, hashed: bool) -> str:
 
 
 def _last_wins(view: ViewState, *, broadcast: bool) -> str:
-    """SQL over {base} and {changes} in order. Law: where a key is one in every frame, a row that came is
-    there until a later change takes a row of its key away. So no row is added up, and of the columns only
-    the key and those that are asked for are read."""
+    """SQL over {base}, {changes} and, where there are several, the same {ordered}. Law: where a key is one in
+    every frame, a row that came is there until a later change takes a row of its key away. So no row is added
+    up, and of the columns only the key and those that are asked for are read."""
     key, hint = _key(view), "/*+ BROADCAST(l) */ " if broadcast else ""
-    several = len(generations(view)) > 1
+    same = " AND ".join(f"r.{name} = l.{name}" for name in key)
 
-    def lacking(rows: str) -> str:
-        same = " AND ".join(f"r.{name} = l.{name}" for name in key)
-        told = ", ".join([*key, *([_PLACE] if several else [])])
-        leaving = f"SELECT {told} FROM {{changes}} WHERE {COUNT} < 0"
+    def lacking(rows: str, told: list[str], changes: str) -> str:
+        leaving = f"SELECT {', '.join(told)} FROM {{{changes}}} WHERE {COUNT} < 0"
         return f"SELECT {hint}{_of('r', view)} FROM {rows} r LEFT ANTI JOIN ({leaving}) l ON {same}"
 
-    coming = f"(SELECT * FROM {{changes}} WHERE {COUNT} > 0)"
-    if not several:
-        return f"{lacking('{base}')} UNION ALL SELECT {_of('r', view)} FROM {coming} r"
-    return f"{lacking('{base}')} UNION ALL {lacking(coming)} AND l.{_PLACE} > r.{_PLACE}"
+    stayed = lacking("{base}", key, "changes")
+    if len(generations(view)) == 1:
+        return f"{stayed} UNION ALL SELECT {_of('r', view)} FROM {{changes}} r WHERE {COUNT} > 0"
+    came = lacking(f"(SELECT * FROM {{ordered}} WHERE {COUNT} > 0)", [*key, _PLACE], "ordered")
+    return f"{stayed} UNION ALL {came} AND l.{_PLACE} > r.{_PLACE}"
 
 
 def _key(view: ViewState) -> list[str]:

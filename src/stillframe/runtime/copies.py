@@ -1,14 +1,17 @@
 """Copies: relations that are kept in the lake, so that bringing a view forward asks their sources nothing but
 what changed.
 
-A copy is a view of the columns that views read of one relation, hidden like the parts of a view. It goes
-forward by the relation's own change; whoever read the relation reads the copy. Law: a copy at the frame's
-vector has the relation's rows there, so no plan can tell the one from the other.
+A copy is a view of the columns that views read of one relation, and of its key, hidden like the parts of a
+view. It goes forward by the relation's own change; whoever read the relation reads the copy. Law: a copy at
+the frame's vector has the relation's rows there, so no plan can tell the one from the other.
+
+The key is kept though no view may read it: which rows leave is told by it alone, so that states are read
+without adding up rows, and changes are folded in file by file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from stillframe.algebra import Literal, Output, Plan, Project, Ref, Scan, Schema, normalize, relations, scans
@@ -76,7 +79,7 @@ def with_copies(
     wanted = copies.wanted({relation for view in reading for relation in view.relations}, worth)
     if not wanted:
         return definitions
-    columns = merged(columns_read(view.plan) for view in reading)
+    columns = columns_kept(view.plan for view in reading)
     # Of some, no column is read: how many rows they have is asked of their sources.
     wanted = frozenset(name for name in wanted if columns[name])
     schemas = {scan.relation: scan.schema for view in reading for scan in scans(view.plan)}
@@ -93,6 +96,22 @@ def with_copies(
         known = {name: copy for name, copy in ready.items() if copy.name not in since}
         kept[view.name] = _over(view, known if goes_on else made, columns)
     return replace(definitions, views=kept)
+
+
+def columns_kept(plans: Iterable[Plan]) -> dict[str, frozenset[int]]:
+    """What copies have of the relations that these plans read, by position: nothing of those of which they
+    read no column."""
+    plans = tuple(plans)
+    keys = {scan.relation: scan.schema.keys for plan in plans for scan in scans(plan)}
+    return {
+        name: read | _shortest(keys[name], read) if read else read
+        for name, read in merged(map(columns_read, plans)).items()
+    }
+
+
+def _shortest(keys: Iterable[frozenset[int]], read: frozenset[int]) -> frozenset[int]:
+    """The key that takes the fewest columns beside those that are read."""
+    return min(keys, key=lambda key: (len(key - read), sorted(key)), default=frozenset())
 
 
 def made_since(shown: Mapping[str, ViewState], name: str) -> frozenset[str]:

@@ -8,11 +8,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from stillframe.change import columns_read, merged
 from stillframe.change.propagation import Calibration
 from stillframe.lake.frame import Frame, ViewState
 from stillframe.runtime.config import ENGINES, Project
-from stillframe.runtime.copies import Copies, copy_name, made_since, with_copies
+from stillframe.runtime.copies import Copies, columns_kept, copy_name, made_since, with_copies
 from stillframe.runtime.definitions import Definitions
 from stillframe.runtime.estimating import COLUMN_BYTES
 from stillframe.runtime.prices import prices
@@ -98,7 +97,7 @@ class Copying:
             return {}
         engine, warehouse = self._project.spark.get("engine", ENGINES[0]), self._project.warehouse
         known, paid = read_statistics(warehouse, engine), prices(engine, warehouse)
-        columns = merged(columns_read(view.plan) for view in definitions.views.values())
+        columns = columns_kept(view.plan for view in definitions.views.values())
         return {
             name: Worth.of(
                 known.of(name),
