@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import servers
 from shops import Shop
 from stillframe.errors import SourceError, StillframeError
 from stillframe.runtime import Warehouse
@@ -423,3 +424,36 @@ def test_a_part_shown_by_a_view_that_begins_again_is_not_missing(
         assert all(v.ok for v in w.verify_all().values())
         assert rows(w, "va") == Counter({(1, 1): 1, (2, 2): 1})
         assert rows(w, "vb") == Counter({(1, 1): 1})
+
+
+@pytest.mark.parametrize("copies", ["none", "all"])
+def test_who_takes_over_a_key_waits_for_who_gave_it_up(
+    shop: Shop, postgres_server: servers.PostgresServer, copies: str
+) -> None:
+    """Of the two keys one is the row's own. Were the second transaction shown without the first, the view
+    would have its key twice, and the row that came would leave with the one that was there."""
+    postgres_server.database("heirs")
+    shop.source("b", B)
+    shop.configure(
+        extra=f"  s: {{url: '{postgres_server.url('heirs')}', capture: triggers}}\ncopies: {copies}\n"
+    )
+    shop.views("CREATE MATERIALIZED VIEW people AS SELECT email, v FROM s.r;" + VB.format(""))
+    with postgres_server.connect("heirs") as con:
+        con.execute("CREATE TABLE r (id int PRIMARY KEY, email text NOT NULL UNIQUE, v int)")
+        con.execute("INSERT INTO r VALUES (1, 'x', 1), (3, 'y', 3)")
+        with shop.open() as w:
+            w.refresh()
+            with con.transaction():
+                con.execute("INSERT INTO _stillframe.global (id, parts) VALUES ('g', 2)")
+                con.execute("DELETE FROM r WHERE id = 1")
+            con.execute("INSERT INTO r VALUES (2, 'x', 2)")
+            con.execute("UPDATE r SET v = 4 WHERE id = 3")
+            w.refresh()
+            assert rows(w, "people") == Counter({("x", 1): 1, ("y", 4): 1}), "others do not wait"
+            shop.write("b", mark("g"), "INSERT INTO t VALUES (1, 1)")
+            w.refresh()
+            assert rows(w, "people") == Counter({("x", 2): 1, ("y", 4): 1})
+            w.settle_due(everything=True)
+            assert rows(w, "people") == Counter({("x", 2): 1, ("y", 4): 1})
+            assert all(found.ok for found in w.verify_all().values())
+            w.detach()

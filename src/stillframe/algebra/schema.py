@@ -48,6 +48,12 @@ class Schema:
     def types(self) -> tuple[Type, ...]:
         return tuple(column.type for column in self.columns)
 
+    @property
+    def identity(self) -> frozenset[int]:
+        """The key that rows are told apart by, wherever they are: the shortest, and of these the first. Empty
+        where there is none."""
+        return min(self.keys, key=lambda key: (len(key), sorted(key)), default=frozenset())
+
     def position(self, name: str) -> int:
         """Where a column stands; names are compared without regard to case, as Spark does."""
         for position, column in enumerate(self.columns):

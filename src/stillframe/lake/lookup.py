@@ -185,8 +185,7 @@ def telling_key(view: ViewState) -> tuple[str, ...]:
 
 
 def _least_key(view: ViewState) -> list[Column]:
-    key = min(view.schema.keys, key=lambda k: (len(k), sorted(k)), default=frozenset[int]())
-    return [view.schema[i] for i in sorted(key)]
+    return [view.schema[i] for i in sorted(view.schema.identity)]
 
 
 def _is_alike(column: Column) -> bool:

@@ -170,9 +170,7 @@ def _last_wins(view: ViewState, *, broadcast: bool) -> str:
 
 
 def _key(view: ViewState) -> list[str]:
-    """The columns of the shortest key."""
-    key = min(view.schema.keys, key=lambda k: (len(k), sorted(k)))
-    return [identifier(view.schema[i].name) for i in sorted(key)]
+    return [identifier(view.schema[i].name) for i in sorted(view.schema.identity)]
 
 
 def _keyless(view: ViewState, columns: str, *, hashed: bool) -> str:

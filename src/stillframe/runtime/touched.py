@@ -1,11 +1,15 @@
-"""Which rows each transaction of a source touched: by their relation's key, or whole where it has none."""
+"""Which rows each transaction of a source touched: by every key of their relation, or whole without one.
+
+Law: of two transactions that share nothing here, either may be shown without the other, and each key is one
+in every state. So a value that one row leaves and another takes over is touched by both.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Hashable
 
 from stillframe.runtime.whole import Touched
-from stillframe.sources.base import Committed, Position, Relation, Source
+from stillframe.sources.base import Committed, Position, Source
 
 MANY = 200_000  # log rows the driver looks at
 
@@ -20,16 +24,15 @@ def touched_rows(
     described = source.describe()
     found: dict[int, set[Hashable]] = {one.number: set() for one in committed}
     for table in sorted({table for one in committed for table in one.rows}):
-        names = _identifying(described[table])
-        for batch in source.changes(table, names, after, upto, tagged=True):
+        schema = described[table].schema
+        keys = [sorted(key) for key in schema.keys] or [list(range(len(schema)))]
+        read = sorted({position for key in keys for position in key})
+        places = [[read.index(position) for position in key] for key in keys]
+        for batch in source.changes(table, [schema[i].name for i in read], after, upto, tagged=True):
             tags = batch.column(batch.num_columns - 1).to_pylist()
-            columns = [batch.column(i).to_pylist() for i in range(len(names))]
+            columns = [batch.column(i).to_pylist() for i in range(len(read))]
             for tag, *values in zip(tags, *columns, strict=True):
-                found[tag].add((table, *values))
+                found[tag].update(
+                    (table, number, *(values[i] for i in key)) for number, key in enumerate(places)
+                )
     return {number: frozenset(rows) for number, rows in found.items()}
-
-
-def _identifying(relation: Relation) -> tuple[str, ...]:
-    keys = sorted(relation.schema.keys, key=lambda key: (len(key), sorted(key)))
-    positions = sorted(keys[0]) if keys else range(len(relation.schema))
-    return tuple(relation.schema[i].name for i in positions)
