@@ -58,7 +58,7 @@ def prepare(workload: Workload) -> None:
 def staged(frame: Mapping[str, Path]) -> Path:
     """A SQLite file with the rows of a frame, beside its Parquet files."""
     (beside,) = {path.parent for path in frame.values()}
-    return made(beside / "sqlite", lambda folder: _stage_changes(frame, folder / _STAGE)) / _STAGE
+    return made(beside / f"sqlite-{PART}", lambda folder: _stage_changes(frame, folder / _STAGE)) / _STAGE
 
 
 def _stage_changes(frame: Mapping[str, Path], path: Path) -> None:
@@ -142,7 +142,7 @@ def _writer(path: Path, stage: Path, *settings: str) -> Iterator[sqlite3.Connect
     try:
         for setting in settings:
             con.execute(f"PRAGMA {setting}")
-        con.execute("ATTACH ? AS staged", (f"{stage.as_uri()}?immutable=1",))
+        con.execute("ATTACH ? AS staged", (f"{stage.resolve().as_uri()}?immutable=1",))
         con.execute("BEGIN IMMEDIATE")
         yield con
         con.execute("COMMIT")

@@ -11,7 +11,7 @@ import pytest
 
 from shops import Shop
 from stillframe.algebra import Column, Output, Project, Ref, Scan, Schema
-from stillframe.algebra.types import BIGINT
+from stillframe.algebra.types import BIGINT, DOUBLE
 from stillframe.engine import Staged
 from stillframe.errors import ProjectError
 from stillframe.lake import reader
@@ -162,8 +162,9 @@ def test_a_copy_has_its_key_though_no_view_reads_it(copied: Shop, monkeypatch: p
         assert warehouse.verify_all()["by_who"].ok
 
 
-def test_of_several_keys_the_one_is_kept_that_takes_the_fewest_columns() -> None:
+def test_the_key_that_is_kept_is_the_one_that_tells_rows_apart() -> None:
     columns = tuple(Column(name, BIGINT, nullable=False) for name in "abcd")
+    columns += (Column("e", DOUBLE, nullable=False), Column("f {}", BIGINT, nullable=False))
     keys = frozenset({frozenset({0, 1}), frozenset({1, 2}), frozenset({1, 2, 3})})
 
     def kept(keys: frozenset[frozenset[int]], *read: int) -> frozenset[int]:
@@ -171,10 +172,12 @@ def test_of_several_keys_the_one_is_kept_that_takes_the_fewest_columns() -> None
         outputs = tuple(Output(columns[i].name, Ref(i, BIGINT)) for i in read)
         return columns_kept([Project(scan, outputs)])["s.t"]
 
-    assert kept(keys, 2) == {1, 2}
-    assert kept(keys, 3) == {0, 1, 3}
-    assert kept(keys, 0, 1, 3) == {0, 1, 3}
+    assert kept(keys, 2) == {0, 1, 2}, "the shortest, and of these the first"
+    assert kept(keys, 1, 2) == {0, 1, 2}
+    assert kept(keys | {frozenset({3})}, 0, 1) == {0, 1, 3}
     assert kept(frozenset(), 3) == {3}
+    assert kept(frozenset({frozenset({4})}), 3) == {3}, "not by a float"
+    assert kept(frozenset({frozenset({5})}), 3) == {3}, "a table has no such column"
     assert kept(keys) == frozenset(), "how many rows there are is asked of the source"
 
 

@@ -21,7 +21,7 @@ from stillframe.errors import ProjectError
 from stillframe.lake.frame import ViewState
 from stillframe.runtime.choosing import TOP
 from stillframe.runtime.definitions import COPIES, COPY, Definitions, View
-from stillframe.sql import ViewText
+from stillframe.sql import ViewText, can_be_column
 
 AUTO, ALL, NONE = "auto", "all", "none"
 
@@ -102,16 +102,18 @@ def columns_kept(plans: Iterable[Plan]) -> dict[str, frozenset[int]]:
     """What copies have of the relations that these plans read, by position: nothing of those of which they
     read no column."""
     plans = tuple(plans)
-    keys = {scan.relation: scan.schema.keys for plan in plans for scan in scans(plan)}
+    keys = {scan.relation: _key_kept(scan.schema) for plan in plans for scan in scans(plan)}
     return {
-        name: read | _shortest(keys[name], read) if read else read
-        for name, read in merged(map(columns_read, plans)).items()
+        name: read | keys[name] if read else read for name, read in merged(map(columns_read, plans)).items()
     }
 
 
-def _shortest(keys: Iterable[frozenset[int]], read: frozenset[int]) -> frozenset[int]:
-    """The key that takes the fewest columns beside those that are read."""
-    return min(keys, key=lambda key: (len(key - read), sorted(key)), default=frozenset())
+def _key_kept(schema: Schema) -> frozenset[int]:
+    """The key that rows are told apart by: none that a table could not hold, or that is compared by more than
+    its bytes."""
+    key = schema.identity
+    fit = all(can_be_column(schema[i].name) and schema[i].type.name != "DOUBLE" for i in key)
+    return key if fit else frozenset()
 
 
 def made_since(shown: Mapping[str, ViewState], name: str) -> frozenset[str]:

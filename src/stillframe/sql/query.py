@@ -60,6 +60,11 @@ def resolved(select: str, catalog: Catalog, view: str = "") -> tuple[Plan, tuple
     return Project(query.plan, outputs), tuple(operators)
 
 
+def can_be_column(name: str) -> bool:
+    """Of a Delta table, and of ours: names that begin with two underscores are the runtime's."""
+    return not (_BAD_IN_NAMES & set(name) or name.startswith("__"))
+
+
 def _published(complaints: Complaints, query: Query) -> tuple[Output, ...]:
     """The outputs of the whole view: each with a name and a type that a Delta table can hold."""
     seen: dict[str, str] = {}
@@ -72,7 +77,7 @@ def _published(complaints: Complaints, query: Query) -> tuple[Output, ...]:
         elif name.lower() in seen:
             message = f"two columns are called {name}"
             complaints.note(place, "DUPLICATE_COLUMN", message, "give one another name with AS")
-        elif _BAD_IN_NAMES & set(name) or name.startswith("__"):
+        elif not can_be_column(name):
             hint = "give it another name with AS: no spaces, none of ,;{}()=, not two underscores first"
             complaints.note(place, "BAD_COLUMN_NAME", f"{name!r} cannot be a column of a Delta table", hint)
         if column.type == VOID:
