@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,16 @@ def program(name: str, package: str) -> str:
     found = shutil.which(name, path=":".join(places))
     if found is None:
         raise RuntimeError(f"{name} is missing: install it with `sudo apt-get install {package}`")
+    return found
+
+
+def children(parent: int) -> list[int]:
+    """The processes that a process started."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            if int(stat.read_text().rpartition(")")[2].split()[1]) == parent:
+                found.append(int(stat.parent.name))
     return found
 
 
@@ -112,7 +123,11 @@ class PostgresServer:
 
     def stop(self, *, kill: bool = False) -> None:
         if self.process is not None:
+            sessions = children(self.process.pid) if kill else []
             (self.process.kill if kill else self.process.terminate)()  # SIGTERM waits for sessions to end
+            for session in sessions:  # which would notice a moment later, and might answer once more
+                with suppress(ProcessLookupError):
+                    os.kill(session, signal.SIGKILL)
             try:
                 self.process.wait(10)
             except subprocess.TimeoutExpired:
