@@ -200,8 +200,7 @@ def join_view(plan: Plan, source_of: Callable[[str], str]) -> JoinView:
     for part in inputs:
         if not isinstance(part, Scan):
             raise _not_a_join(type(part).__name__)
-        keys = sorted(part.schema.keys, key=lambda key: (len(key), sorted(key)))
-        key = tuple(sorted(keys[0])) if keys else ()
+        key = tuple(sorted(part.schema.identity))
         # Without its keys a schema is cheap to carry through joins; the slot remembers the key.
         slots.append(Slot(part.relation, source_of(part.relation), Schema(part.schema.columns), key))
     return JoinView(tuple(slots), tuple(conditions), top.outputs)

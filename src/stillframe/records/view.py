@@ -115,7 +115,7 @@ def counted(found: Served) -> Served:
 
 
 def _shortest(schema: Schema) -> tuple[int, ...]:
-    return tuple(sorted(min(schema.keys, key=lambda key: (len(key), sorted(key)), default=())))
+    return tuple(sorted(schema.identity))
 
 
 def aggregated_images(

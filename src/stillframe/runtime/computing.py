@@ -62,7 +62,7 @@ class Computing:
         """The net rows of a plan under a view's names; there may be no file where there are none."""
         table = self._table(plan)
         if table is None:
-            query = named_sql(self._net_sql(plan, schema.keys), schema.names, count=True)
+            query = named_sql(self._net_sql(plan, sorted(schema.identity)), schema.names, count=True)
             write_query(self.engine(), query, folder)
         else:
             write_rows(table.rename_columns([*schema.names, COUNT]), folder)
@@ -79,14 +79,12 @@ class Computing:
         writer = replace(engine.writer, one_task=one_task, plain=plain, light=light)
         return select_sql(plan, lambda scan: tables[scan.relation].sql(), writer)
 
-    def _net_sql(self, plan: Plan, keys: Collection[frozenset[int]] = ()) -> str:
-        """`keys` of what the plan changes: a change has few rows of each, unless a row changed many times
+    def _net_sql(self, plan: Plan, key: Collection[int] = ()) -> str:
+        """`key` of what the plan changes: a change has few rows of each, unless a row changed many times
         since the last frame."""
         rows, one_task = canonical_sql(self.sql(plan), plan.schema.types), self._one_task(plan)
-        key: Collection[int] = ()
-        if self.engine().kind == "spark":
-            key = min(map(sorted, keys), key=lambda places: (len(places), places), default=())
-        return consolidated_sql(rows, len(plan.schema), one_task=one_task, together=key)
+        together = key if self.engine().kind == "spark" else ()
+        return consolidated_sql(rows, len(plan.schema), one_task=one_task, together=together)
 
     def _one_task(self, plan: Plan) -> bool:
         """Small work is faster in one task than in the stages a join and a grouping would otherwise take."""
