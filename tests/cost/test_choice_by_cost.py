@@ -12,15 +12,17 @@ import pytest
 from shops import Shop
 from stillframe.engine import Engine, EngineError
 from stillframe.runtime import deciding
-from stillframe.runtime.deciding import Deciding
+from stillframe.runtime.deciding import FULL, Deciding, Decision
 from stillframe.runtime.definitions import View
 from stillframe.runtime.estimating import Estimator, Sized
+from stillframe.runtime.learning import Learning
 from stillframe.runtime.outcome import Outcome
 from stillframe.runtime.prices import BUILT_IN
 from stillframe.runtime.statistics import Statistics
 from stillframe.runtime.work import Work
 
 ROWS = 3000
+SOME = 5e3  # changed rows of a million: the model has a view go forward
 TABLES = """
 CREATE TABLE orders (id INTEGER PRIMARY KEY, customer INTEGER NOT NULL, amount INTEGER);
 CREATE TABLE customers (id INTEGER PRIMARY KEY, name TEXT NOT NULL);
@@ -137,19 +139,24 @@ def test_values_of_nothing_are_not_counted(tmp_path: Path, engine: Engine, engin
 # -- the decision alone
 
 
-def decided(shop: Shop, change: float, known: Statistics | None = None, rows: float = 1e6) -> dict[str, str]:
+def views_of(shop: Shop) -> dict[str, View]:
     with shop.open() as warehouse:
-        found = dict(warehouse.definitions().views)
+        return dict(warehouse.definitions().views)
+
+
+def decisions(
+    views: dict[str, View], change: float, known: Statistics, rows: float = 1e6, **of_driver: int
+) -> dict[str, Decision]:
     sizes = {"a.orders": Sized(rows, change), "a.customers": Sized(rows / 10, 0)}
-    deciding_now = Deciding(
-        found,
-        lambda view: sizes.__getitem__,
-        lambda name: rows,
-        Estimator(BUILT_IN["spark"], 0.1),
-        known or Statistics(),
-    )
-    deciding_now.decide(found)
-    return {name: decision.mode for name, decision in deciding_now.decisions.items()}
+    estimator = Estimator(BUILT_IN["spark"], 0.1, **of_driver)
+    made = Deciding(views, lambda view: sizes.__getitem__, lambda name: rows, estimator, known)
+    made.decide(views)
+    return made.decisions
+
+
+def decided(shop: Shop, change: float, known: Statistics | None = None, rows: float = 1e6) -> dict[str, str]:
+    found = decisions(views_of(shop), change, known or Statistics(), rows)
+    return {name: decision.mode for name, decision in found.items()}
 
 
 def test_small_changes_go_forward_and_large_ones_do_not(shop: Shop) -> None:
@@ -162,17 +169,80 @@ def test_small_changes_go_forward_and_large_ones_do_not(shop: Shop) -> None:
 def test_what_was_learned_turns_the_choice(shop: Shop) -> None:
     known = Statistics()
     for _ in range(10):
-        known = known.with_measure("joined", "incremental", 5e4, 1.0, 25.0)
-        known = known.with_measure("by_name", "incremental", 5e4, 1.0, 25.0)
+        known = known.with_measure("joined", "by jobs", 5e4, 1.0, 25.0)
+        known = known.with_measure("by_name", "by jobs", 5e4, 1.0, 25.0)
     assert decided(shop, 5e4)["joined"] == "incremental"
     assert decided(shop, 5e4, known)["joined"] == "full"
+
+
+def test_what_was_learned_of_one_way_says_nothing_of_another(shop: Shop) -> None:
+    """What the driver computes row by row may take far longer than estimated, and jobs not."""
+    views, known = views_of(shop), Statistics()
+    few = decisions(views, 1_000, known, driver_rows=2_000)
+    for name, each in few.items():
+        known = known.with_measure(name, each.model.way, 1_000, each.model.incremental, 30.0)
+    after = decisions(views, 1_000, known, driver_rows=2_000)
+    assert all(after[name].estimate.incremental > few[name].estimate.incremental for name in views)
+    for change, way in ((1_000, "by rows"), (20_000, "by columns"), (400_000, "by jobs")):
+        found = decisions(views, change, known, driver_rows=2_000)["joined"]
+        assert found.model.way == way
+        assert (found.estimate == found.model) == (change != 1_000)
+
+
+def sessions(views: dict[str, View], change: float, known: Statistics, off: float, count: int) -> list[str]:
+    """The modes of a view in that many sessions, in which going forward takes `off` times what the model
+    says, and computing anew what it says."""
+    modes = []
+    for _ in range(count):
+        found = decisions(views, change, known)
+        learning = Learning(known)
+        anew = {name for name, each in found.items() if each.mode == FULL}
+        for name, each in found.items():
+            if not anew.isdisjoint(views[name].upstream):
+                anew.add(name)
+            model, mode = each.model, FULL if name in anew else each.mode
+            took = model.full if mode == FULL else model.incremental * off
+            outcome = Outcome(mode, "", "")
+            learning.maintained(views[name], model, outcome, took, overruled=each.overruled)
+        known = learning.statistics
+        modes.append(found["joined"].mode)
+    return modes
+
+
+def believed(views: dict[str, View], off: float) -> Statistics:
+    known = Statistics()
+    for _ in range(10):
+        for name in views:
+            known = known.with_measure(name, "by jobs", SOME, 1.0, off)
+    return known
+
+
+def test_a_wrong_belief_does_not_last(shop: Shop) -> None:
+    """As of a machine that was busy: what nobody tries again would be believed for ever."""
+    views = views_of(shop)
+    modes = sessions(views, SOME, believed(views, 25.0), 1.0, 40)
+    assert modes[0] == "full"
+    turned = modes.index("incremental")
+    assert turned < 20 and set(modes[turned:]) == {"incremental"}
+
+
+def test_a_right_belief_is_seldom_tried(shop: Shop) -> None:
+    views = views_of(shop)
+    modes = sessions(views, SOME, believed(views, 25.0), 25.0, 100)
+    assert modes[0] == "full" and 1 <= modes.count("incremental") <= 12
+    assert "full" in modes[modes.index("incremental") + 1 :][:2]
+
+
+def test_what_the_model_says_as_well_is_not_doubted(shop: Shop) -> None:
+    views = views_of(shop)
+    assert set(sessions(views, 1.8e6, believed(views, 2.0), 2.0, 60)) == {"full"}
 
 
 def test_a_view_is_not_computed_anew_at_the_expense_of_those_above(shop: Shop) -> None:
     """by_name would be dear to compute anew: joined goes forward for its sake."""
     known = Statistics()
     for _ in range(10):
-        known = known.with_measure("joined", "incremental", 5e4, 1.0, 15.0)
+        known = known.with_measure("joined", "by jobs", 5e4, 1.0, 15.0)
     assert decided(shop, 5e4, known)["joined"] == "full"
     for _ in range(10):
         known = known.with_measure("by_name", "full", 1e6, 1.0, 29.0)

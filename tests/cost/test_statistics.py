@@ -16,6 +16,7 @@ from stillframe.runtime.distinct import distinct_values, sampled
 from stillframe.runtime.statistics import (
     FILE,
     Experience,
+    Measured,
     Relation,
     Statistics,
     aged,
@@ -43,7 +44,7 @@ def test_what_was_learned_is_near_the_truth_soon() -> None:
 
 
 def test_changes_of_another_size_are_judged_half_as_much_for_each_decade() -> None:
-    learned = Experience({3: 2.0})
+    learned = Experience({3: Measured(2.0)})
     assert learned.factor(1000) > learned.factor(10_000) > learned.factor(100_000) > 1
     assert learned.factor(10_000) == pytest.approx(learned.factor(1000) ** 0.5)
     assert learned.factor(100) == learned.factor(10_000)
@@ -57,6 +58,30 @@ def test_one_odd_measure_does_not_take_over() -> None:
     assert Experience().with_measure(10, 1.0, 1e9).factor(10) < 30**0.5 + 0.1
     assert Experience().with_measure(10, 0.0, 1.0).factor(10) == 1
     assert Experience().with_measure(10, 1.0, 0.0).factor(10) == 1
+
+
+def test_what_is_doubted_is_believed_less_until_it_is_measured_again() -> None:
+    learned = Experience({3: Measured(2.0), 6: Measured(1.0)})
+    doubted = learned
+    for _ in range(7):
+        doubted = doubted.doubted(2000)
+    assert doubted.factor(1000) ** 2 == pytest.approx(learned.factor(1000), rel=0.1)
+    assert doubted.factor(10**6) == learned.factor(10**6)
+    # A belief that was right is back at once, and one that was wrong is gone.
+    assert doubted.with_measure(1000, 1.0, learned.factor(1000)).factor(1000) == pytest.approx(
+        learned.factor(1000)
+    )
+    assert doubted.with_measure(1000, 1.0, 1.0).factor(1000) < learned.with_measure(1000, 1.0, 1.0).factor(
+        1000
+    )
+    assert Experience().doubted(10) == Experience()
+
+
+def test_doubt_is_kept(tmp_path: Path) -> None:
+    known = Statistics().with_measure("v", "by jobs", 100, 1.0, 9.0).doubted("v", "by jobs", 100)
+    write_statistics(tmp_path, "sail", known)
+    assert read_statistics(tmp_path, "sail") == known
+    assert known.experience["v"]["by jobs"].by_decade[2].belief < 1
 
 
 def test_engines_learn_for_themselves_and_share_what_they_know_of_relations(tmp_path: Path) -> None:
@@ -79,7 +104,9 @@ def test_engines_learn_for_themselves_and_share_what_they_know_of_relations(tmp_
         '{"relations": {"a.t": {"rows": "many"}}, "growth": {}, "engines": {}}',
         '{"relations": {"a.t": {"distinct": {"x": 0}}}, "growth": {}, "engines": {}}',
         '{"relations": {}, "growth": {"v": -Infinity}, "engines": {}}',
-        '{"relations": {}, "growth": {}, "engines": {"sail": {"v": {"full": {"3": 1000}}}}}',
+        '{"relations": {}, "growth": {}, "engines": {"sail": {"v": {"full": {"3": [1000, 1]}}}}}',
+        '{"relations": {}, "growth": {}, "engines": {"sail": {"v": {"full": {"3": [1, 2]}}}}}',
+        '{"relations": {}, "growth": {}, "engines": {"sail": {"v": {"full": {"3": 1}}}}}',
     ],
 )
 def test_a_file_that_cannot_be_read_is_as_good_as_none(tmp_path: Path, text: str) -> None:

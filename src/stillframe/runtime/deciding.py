@@ -28,12 +28,13 @@ INCREMENTAL, FULL = "incremental", "full"
 @dataclass(frozen=True)
 class Decision:
     """Of one unit of maintenance: the seconds either way would take, and which is taken. `model` is what
-    prices and sizes alone say."""
+    prices and sizes alone say; `overruled`, if they would have chosen otherwise."""
 
     estimate: Estimate
     model: Estimate
     mode: str
     why: str
+    overruled: bool = False
 
     def to_json(self) -> dict[str, Any]:
         each = self.estimate
@@ -65,19 +66,23 @@ class Deciding:
             with suppress(StillframeError):  # of what cannot be read: told when it is needed
                 model = self.model(self.views[name], found)
                 if model is not None:
-                    models[name], found[name] = model, self._corrected(name, model)
+                    models[name], found[name] = model, corrected(model, name, self.statistics)
         groups: dict[str, list[str]] = {}
         for name in found:
             groups.setdefault(self.views[name].owner or name, []).append(name)
-        anew: set[str] = set()
+        anew, overruled = set[str](), set[str]()
         for members in groups.values():
             above = self._above(members, found)
             if not anew.isdisjoint(u for name in members for u in self.views[name].upstream):
                 continue  # taken along: told as such
-            if self._is_cheaper_anew(members, above, found):
+            is_cheaper = self._is_cheaper_anew(members, above, found)
+            if is_cheaper:
                 anew.update(members)
+            if is_cheaper != self._is_cheaper_anew(members, above, models):
+                overruled.update(members, above)
         for name, estimate in found.items():
-            self.decisions[name] = Decision(estimate, models[name], *told(name in anew, estimate))
+            mode, why = told(name in anew, estimate)
+            self.decisions[name] = Decision(estimate, models[name], mode, why, name in overruled)
 
     def model(self, view: View, found: Mapping[str, Estimate]) -> Estimate | None:
         """What prices and sizes say of a view, given the estimates of those it reads that are yet to come."""
@@ -92,12 +97,6 @@ class Deciding:
             return known(name)
 
         return self.estimator.estimate(view.plan, size, rows, self.statistics.growth.get(view.name))
-
-    def _corrected(self, name: str, model: Estimate) -> Estimate:
-        return model.corrected(
-            self.statistics.factor(name, INCREMENTAL, model.rows_in),
-            self.statistics.factor(name, FULL, model.rows_read),
-        )
 
     def _above(self, members: Iterable[str], found: Mapping[str, Estimate]) -> list[str]:
         """Units of other views that read these, directly or not."""
@@ -117,6 +116,13 @@ class Deciding:
         inside = set(members)
         read = sum(found[name].rows_read for name in members if inside.isdisjoint(self.views[name].upstream))
         return is_clearly_cheaper_anew(read, [found[name] for name in (*members, *above)])
+
+
+def corrected(model: Estimate, view: str, known: Statistics) -> Estimate:
+    """By how far such estimates were off for the view."""
+    return model.corrected(
+        known.factor(view, model.way, model.rows_in), known.factor(view, FULL, model.rows_read)
+    )
 
 
 def is_clearly_cheaper_anew(read: float, every: Sequence[Estimate]) -> bool:

@@ -42,6 +42,7 @@ LOOK_UP, ROW_HERE = 0.005, 1e-5  # seconds, of the driver
 COLUMNAR_SHARE = 0.6  # of the rows there is room for: that many changed ones are computed in columns
 TREES_KEPT = 256
 SOURCE_ROW_SECONDS = 5e-6  # of a source that was never timed
+ROWS, COLUMNS, JOBS = "rows", "columns", "jobs"  # what the driver computes, either way, or the engine
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,9 @@ def relation_size(known: Relation, change: float) -> Sized:
 
 @dataclass(frozen=True)
 class Estimate:
-    """Seconds; and the rows of change that go in and come out."""
+    """Seconds; and the rows of change that go in and come out. `way` is how the change is taken to be
+    computed: what was learned of estimates of one way says nothing of those of another, which other prices
+    made."""
 
     incremental: float
     full: float
@@ -74,16 +77,10 @@ class Estimate:
     rows_in: float
     rows_out: float
     rows_read: float
+    way: str = f"by {JOBS}"
 
     def corrected(self, incremental: float, full: float) -> Estimate:
-        return Estimate(
-            self.incremental * incremental,
-            self.full * full,
-            self.settling,
-            self.rows_in,
-            self.rows_out,
-            self.rows_read,
-        )
+        return replace(self, incremental=self.incremental * incremental, full=self.full * full)
 
 
 def sized(join: Join, sizes: Sizes, changed: frozenset[str]) -> JoinGraph:
@@ -151,12 +148,15 @@ class Estimator:
         it was seen to make of one."""
         changed = frozenset(name for name in relations(plan) if sizes(name).change)
         rows_in = sum(sizes(name).change for name in relations(plan))
-        going = self._going(plan, rows_in)
         inputs = plan.inputs if isinstance(plan, Keywise) else (plan,)
+        ways, own = [self._way(each, rows_in) for each in inputs], self._way(plan, rows_in)
+        going = self._prices(own)
         incremental = full = change = below = 0.0
-        for source in inputs:
+        for source, way in zip(inputs, ways, strict=True):
             for branch in terms(source):
-                by_change, anew, rows_changed, rows_below = self._branch(body(branch), sizes, changed, going)
+                by_change, anew, rows_changed, rows_below = self._branch(
+                    body(branch), sizes, changed, self._prices(way)
+                )
                 incremental += by_change
                 full += anew
                 change += rows_changed
@@ -180,13 +180,14 @@ class Estimator:
             rows_in,
             out,
             sum(sizes(name).rows for name in relations(plan)),
+            f"by {', then '.join(dict.fromkeys((*ways, own)))}",
         )
 
     def by_change(self, plan: Plan, sizes: Sizes, *, kept: bool = False) -> float:
         """What finding the change of a join costs, and, if it is `kept`, adding it up and writing it."""
         join = body(plan)
         changed = frozenset(name for name in relations(join) if sizes(name).change)
-        going = self._going(join, sum(sizes(name).change for name in changed))
+        going = self._prices(self._way(join, sum(sizes(name).change for name in changed)))
         seconds, _, change, _ = self._branch(join, sizes, changed, going)
         if kept:
             width = COLUMN_BYTES * len(plan.schema)
@@ -198,13 +199,18 @@ class Estimator:
         graph = sized(join, sizes, frozenset(name for name in relations(join) if sizes(name).change))
         return graph.change_rows(graph.everything)
 
-    def _going(self, plan: Plan, rows_in: float) -> Calibration:
-        """The prices of a change: of the driver, where it computes."""
+    def _way(self, plan: Plan, rows_in: float) -> str:
+        """How a plan's change is computed, of so many changed rows below it."""
         if rows_in <= self.driver_rows:
-            return without_jobs(self.prices)
+            return ROWS
         if self.driver_rows and rows_in <= COLUMNAR_SHARE * self.room.rows and is_columnar(plan):
-            return in_columns(self.prices)
-        return self.prices
+            return COLUMNS
+        return JOBS
+
+    def _prices(self, way: str) -> Calibration:
+        if way == ROWS:
+            return without_jobs(self.prices)
+        return in_columns(self.prices) if way == COLUMNS else self.prices
 
     def _branch(
         self, plan: Plan, sizes: Sizes, changed: frozenset[str], going: Calibration

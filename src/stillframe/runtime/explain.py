@@ -34,7 +34,7 @@ from stillframe.lake.frame import ViewState
 from stillframe.runtime.checking import operators
 from stillframe.runtime.choosing import live_protocol, live_view
 from stillframe.runtime.config import SettleBound
-from stillframe.runtime.deciding import AUTO, FULL, INCREMENTAL, is_clearly_cheaper_anew, told
+from stillframe.runtime.deciding import AUTO, FULL, INCREMENTAL, corrected, is_clearly_cheaper_anew, told
 from stillframe.runtime.definitions import Definitions, View
 from stillframe.runtime.estimating import UNKNOWN_ROWS, Estimate, Estimator, Sized, relation_size, sized
 from stillframe.runtime.evaluating import MOST_ROWS
@@ -134,9 +134,7 @@ def _estimate(view: View, situation: Situation, estimator: Estimator) -> Estimat
     known = situation.statistics
     growth = known.growth.get(view.name)
     model = estimator.estimate(view.plan, lambda name: situation.size(view, name), rows, growth)
-    return model.corrected(
-        known.factor(view.name, INCREMENTAL, model.rows_in), known.factor(view.name, FULL, model.rows_read)
-    )
+    return corrected(model, view.name, known)
 
 
 def _seconds(estimate: Estimate, mode: str) -> dict[str, float]:

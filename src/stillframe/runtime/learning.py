@@ -41,14 +41,21 @@ class Learning:
         self._seconds[relation] = self._seconds.get(relation, 0.0) + seconds
         self._rows[relation] = self._rows.get(relation, 0) + staged.rows
 
-    def maintained(self, view: View, estimate: Estimate | None, outcome: Outcome, seconds: float) -> None:
-        """`estimate` is as the model has it, not corrected by what was learned before."""
+    def maintained(
+        self, view: View, model: Estimate | None, outcome: Outcome, seconds: float, *, overruled: bool = False
+    ) -> None:
+        """`model` is the estimate before it is corrected by what was learned; which `overruled` it, if the
+        model alone would have chosen the other way."""
         name, known = view.name, self.statistics
-        if estimate is not None and outcome.mode == INCREMENTAL:
-            known = known.with_measure(name, INCREMENTAL, estimate.rows_in, estimate.incremental, seconds)
+        if model is not None and outcome.mode == INCREMENTAL:
+            known = known.with_measure(name, model.way, model.rows_in, model.incremental, seconds)
             known = known.with_growth(name, outcome.rows_in, outcome.rows_out)
-        elif estimate is not None and outcome.mode == FULL:
-            known = known.with_measure(name, FULL, estimate.rows_read, estimate.full, seconds)
+            if overruled:
+                known = known.doubted(name, FULL, model.rows_read)
+        elif model is not None and outcome.mode == FULL:
+            known = known.with_measure(name, FULL, model.rows_read, model.full, seconds)
+            if overruled:
+                known = known.doubted(name, model.way, model.rows_in)
         self.statistics = known
 
     def done(

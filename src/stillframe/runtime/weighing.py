@@ -58,7 +58,8 @@ class Weighing:
         if model is None and outcome.mode == FULL:
             with suppress(StillframeError):
                 model = self._deciding.model(view, {})
-        self.learning.maintained(view, model, outcome, took)
+        overruled = decision is not None and decision.overruled
+        self.learning.maintained(view, model, outcome, took, overruled=overruled)
         if decision is None or outcome.mode not in (FULL, INCREMENTAL):
             return outcome
         cost = {**decision.to_json(), "measured": round(took, 4)}
