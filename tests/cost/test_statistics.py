@@ -15,8 +15,8 @@ from stillframe.runtime import distinct
 from stillframe.runtime.distinct import distinct_values, sampled
 from stillframe.runtime.statistics import (
     FILE,
+    GROWTH,
     Experience,
-    Measured,
     Relation,
     Statistics,
     aged,
@@ -44,7 +44,7 @@ def test_what_was_learned_is_near_the_truth_soon() -> None:
 
 
 def test_changes_of_another_size_are_judged_half_as_much_for_each_decade() -> None:
-    learned = Experience({3: Measured(2.0)})
+    learned = Experience({3: 2.0})
     assert learned.factor(1000) > learned.factor(10_000) > learned.factor(100_000) > 1
     assert learned.factor(10_000) == pytest.approx(learned.factor(1000) ** 0.5)
     assert learned.factor(100) == learned.factor(10_000)
@@ -60,60 +60,47 @@ def test_one_odd_measure_does_not_take_over() -> None:
     assert Experience().with_measure(10, 1.0, 0.0).factor(10) == 1
 
 
-def test_what_is_doubted_is_believed_less_until_it_is_measured_again() -> None:
-    learned = Experience({3: Measured(2.0), 6: Measured(1.0)})
-    doubted = learned
-    for _ in range(7):
-        doubted = doubted.doubted(2000)
-    assert doubted.factor(1000) ** 2 == pytest.approx(learned.factor(1000), rel=0.1)
-    assert doubted.factor(10**6) == learned.factor(10**6)
-    # A belief that was right is back at once, and one that was wrong is gone.
-    assert doubted.with_measure(1000, 1.0, learned.factor(1000)).factor(1000) == pytest.approx(
-        learned.factor(1000)
-    )
-    assert doubted.with_measure(1000, 1.0, 1.0).factor(1000) < learned.with_measure(1000, 1.0, 1.0).factor(
-        1000
-    )
-    assert Experience().doubted(10) == Experience()
+def test_what_a_trial_shows_replaces_what_was_believed() -> None:
+    learned = Experience({3: 2.0})
+    assert learned.with_measure(1000, 1.0, 1.5, trial=True).factor(1000) == pytest.approx(1.5)
+    assert learned.with_measure(10_000, 1.0, 1.5, trial=True).factor(10_000) == pytest.approx(1.5)
 
 
-def test_doubt_is_kept(tmp_path: Path) -> None:
-    known = Statistics().with_measure("v", "by jobs", 100, 1.0, 9.0).doubted("v", "by jobs", 100)
+def test_what_was_set_aside_is_kept(tmp_path: Path) -> None:
+    known = Statistics().with_set_aside({"v": 0.5}).with_set_aside({"w": 1.0, "v": 0.75})
     write_statistics(tmp_path, "sail", known)
     assert read_statistics(tmp_path, "sail") == known
-    assert known.experience["v"]["by jobs"].by_decade[2].belief < 1
+    assert known.only(["v"]).set_aside == {"v": 0.75}
 
 
 def test_engines_learn_for_themselves_and_share_what_they_know_of_relations(tmp_path: Path) -> None:
     known = Statistics().with_relation("shop.orders", rows=10.0, distinct={"customer": 3.0})
     write_statistics(tmp_path, "sail", known.with_measure("v", "full", 100, 1.0, 9.0))
-    write_statistics(tmp_path, "spark", known.with_growth("v", 10, 25))
+    write_statistics(tmp_path, "spark", known.with_measure("v", GROWTH, 10, 1.0, 2.5))
     on_sail, on_spark = read_statistics(tmp_path, "sail"), read_statistics(tmp_path, "spark")
     assert on_sail.of("shop.orders") == on_spark.of("shop.orders") == known.of("shop.orders")
     assert on_sail.factor("v", "full", 100) > 1 == on_spark.factor("v", "full", 100)
-    assert on_spark.growth == {"v": 2.5}
+    assert on_spark.factor("v", GROWTH, 10) > 1 == on_sail.factor("v", GROWTH, 10)
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        *("", "[]", "{}", '{"relations": 1, "growth": {}, "engines": {}}', '{"engines": [1]}'),
-        '{"relations": {"a.t": {"rows": NaN}}, "growth": {}, "engines": {}}',
-        '{"relations": {"a.t": {"rows": 1e999}}, "growth": {}, "engines": {}}',
-        '{"relations": {"a.t": {"rows": 1' + 400 * "0" + '}}, "growth": {}, "engines": {}}',
-        '{"relations": {"a.t": {"rows": "many"}}, "growth": {}, "engines": {}}',
-        '{"relations": {"a.t": {"distinct": {"x": 0}}}, "growth": {}, "engines": {}}',
-        '{"relations": {}, "growth": {"v": -Infinity}, "engines": {}}',
-        '{"relations": {}, "growth": {}, "engines": {"sail": {"v": {"full": {"3": [1000, 1]}}}}}',
-        '{"relations": {}, "growth": {}, "engines": {"sail": {"v": {"full": {"3": [1, 2]}}}}}',
-        '{"relations": {}, "growth": {}, "engines": {"sail": {"v": {"full": {"3": 1}}}}}',
+        *("", "[]", "{}", '{"relations": 1, "engines": {}}', '{"engines": [1]}'),
+        '{"relations": {"a.t": {"rows": NaN}}, "engines": {}}',
+        '{"relations": {"a.t": {"rows": 1e999}}, "engines": {}}',
+        '{"relations": {"a.t": {"rows": 1' + 400 * "0" + '}}, "engines": {}}',
+        '{"relations": {"a.t": {"rows": "many"}}, "engines": {}}',
+        '{"relations": {"a.t": {"distinct": {"x": 0}}}, "engines": {}}',
+        '{"relations": {}, "set_aside": {"v": -Infinity}, "engines": {}}',
+        '{"relations": {}, "engines": {"sail": {"v": {"full": {"3": 1000}}}}}',
     ],
 )
 def test_a_file_that_cannot_be_read_is_as_good_as_none(tmp_path: Path, text: str) -> None:
     (tmp_path / FILE).write_text(text)
     assert read_statistics(tmp_path, "sail") == Statistics()
-    write_statistics(tmp_path, "sail", Statistics().with_growth("v", 1, 1))
-    assert read_statistics(tmp_path, "sail").growth == {"v": 1.0}
+    write_statistics(tmp_path, "sail", Statistics().with_set_aside({"v": 1.0}))
+    assert read_statistics(tmp_path, "sail").set_aside == {"v": 1.0}
 
 
 def test_what_a_newer_version_keeps_is_left_aside(tmp_path: Path) -> None:
@@ -125,8 +112,9 @@ def test_what_a_newer_version_keeps_is_left_aside(tmp_path: Path) -> None:
 
 
 def test_views_that_are_gone_are_forgotten() -> None:
-    known = Statistics().with_growth("v", 1, 1).with_growth("w", 1, 1).with_relation("a.t", rows=1.0)
-    assert known.only(["v"]) == Statistics().with_growth("v", 1, 1)
+    known = Statistics().with_set_aside({"v": 1.0, "w": 1.0}).with_relation("a.t", rows=1.0)
+    known = known.with_measure("w", "full", 1, 1.0, 2.0)
+    assert known.only(["v"]) == Statistics().with_set_aside({"v": 1.0})
 
 
 @pytest.mark.parametrize(

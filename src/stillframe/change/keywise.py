@@ -57,10 +57,15 @@ class Keyed:
     keys: tuple[Scalar, ...]
     read: tuple[Scalar, ...]
 
-    def change(self, changed: frozenset[str], order: Order = in_order_written) -> Plan | None:
-        """The change of what is looked at, the keys first."""
+    @property
+    def looked_at(self) -> Plan:
+        """What is looked at, the keys first."""
         seen = tuple(Output(f"r{i}", scalar) for i, scalar in enumerate((*self.keys, *self.read)))
-        return change_of(normalize(Project(self.plan, seen)), changed, order)
+        return normalize(Project(self.plan, seen))
+
+    def change(self, changed: frozenset[str], order: Order = in_order_written) -> Plan | None:
+        """The change of what is looked at."""
+        return change_of(self.looked_at, changed, order)
 
 
 def keyed_inputs(plan: Keywise) -> tuple[Keyed, ...]:

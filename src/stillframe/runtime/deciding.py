@@ -5,6 +5,10 @@ with it. So do the views above: what they would cost then belongs to the choice.
 
 In doubt a view goes forward. Over few rows either way is one job, and the change is of use to whoever reads
 the view; and an estimate may be off by more than the two differ.
+
+A way that is thought dear is not taken, so nothing would ever show that it is not. Where only what was
+learned speaks against it, it is tried when enough was set aside for that (the law of doubt of
+`statistics.py`).
 """
 
 from __future__ import annotations
@@ -17,24 +21,25 @@ from typing import Any
 from stillframe.errors import StillframeError
 from stillframe.runtime.definitions import COPIES, View
 from stillframe.runtime.estimating import Estimate, Estimator, Sized, Sizes
-from stillframe.runtime.statistics import Statistics
+from stillframe.runtime.statistics import GROWTH, Statistics
 
 FEW_ROWS = 100_000  # over so few rows nothing is gained by computing anew
 CLEARLY = 1.15  # by what computing anew has to be cheaper
+FOR_TRIALS = 0.1  # of what is spent
 AUTO = "auto"
 INCREMENTAL, FULL = "incremental", "full"
 
 
 @dataclass(frozen=True)
 class Decision:
-    """Of one unit of maintenance: the seconds either way would take, and which is taken. `model` is what
-    prices and sizes alone say; `overruled`, if they would have chosen otherwise."""
+    """Of one unit of maintenance: the seconds either way would take, and which is taken. `model` is the
+    estimate before it is corrected by what was measured. A `trial` takes the way that seems dearer."""
 
     estimate: Estimate
     model: Estimate
     mode: str
     why: str
-    overruled: bool = False
+    trial: bool = False
 
     def to_json(self) -> dict[str, Any]:
         each = self.estimate
@@ -49,7 +54,8 @@ class Decision:
 @dataclass
 class Deciding:
     """`sizes` knows the relations, and the views that are done; of views that are yet to be maintained,
-    `rows` those they have. The views come upstream first."""
+    `rows` those they have. The views come upstream first. `set_aside` are seconds for trials, of those views
+    that are in doubt."""
 
     views: Mapping[str, View]
     sizes: Callable[[View], Sizes]
@@ -57,46 +63,59 @@ class Deciding:
     estimator: Estimator
     statistics: Statistics
     decisions: dict[str, Decision] = field(default_factory=dict)
+    set_aside: dict[str, float] = field(default_factory=dict)
 
     def decide(self, names: Iterable[str]) -> None:
         """These views, each of which could go forward as well as be computed anew."""
         found: dict[str, Estimate] = {}
         models: dict[str, Estimate] = {}
+        unlearned: dict[str, Estimate] = {}
         for name in names:
             with suppress(StillframeError):  # of what cannot be read: told when it is needed
-                model = self.model(self.views[name], found)
-                if model is not None:
-                    models[name], found[name] = model, corrected(model, name, self.statistics)
+                view = self.views[name]
+                model = self.model(view, found)
+                plain = self.model(view, unlearned, learned=False)
+                if model is not None and plain is not None:
+                    models[name], unlearned[name] = model, plain
+                    found[name] = corrected(model, name, self.statistics)
         groups: dict[str, list[str]] = {}
         for name in found:
             groups.setdefault(self.views[name].owner or name, []).append(name)
-        anew, overruled = set[str](), set[str]()
-        for members in groups.values():
+        anew, tried = set[str](), set[str]()
+        for owner, members in groups.items():
             above = self._above(members, found)
             if not anew.isdisjoint(u for name in members for u in self.views[name].upstream):
                 continue  # taken along: told as such
-            is_cheaper = self._is_cheaper_anew(members, above, found)
-            if is_cheaper:
+            if not tried.isdisjoint(members):
+                continue  # one trial for all that were weighed together
+            together = [found[name] for name in (*members, *above)]
+            is_anew = self._is_cheaper_anew(members, above, found)
+            is_doubtful = is_anew != self._is_cheaper_anew(members, above, unlearned)
+            if is_doubtful and self._is_to_be_tried(owner, together, is_anew):
+                is_anew = not is_anew
+                tried.update(members, above)
+            if is_anew:
                 anew.update(members)
-            if is_cheaper != self._is_cheaper_anew(members, above, models):
-                overruled.update(members, above)
         for name, estimate in found.items():
             mode, why = told(name in anew, estimate)
-            self.decisions[name] = Decision(estimate, models[name], mode, why, name in overruled)
+            why += "; tried, to see if it is so" if name in tried else ""
+            self.decisions[name] = Decision(estimate, models[name], mode, why, name in tried)
 
-    def model(self, view: View, found: Mapping[str, Estimate]) -> Estimate | None:
-        """What prices and sizes say of a view, given the estimates of those it reads that are yet to come."""
+    def model(self, view: View, found: Mapping[str, Estimate], *, learned: bool = True) -> Estimate | None:
+        """What prices and sizes say of a view, given the estimates of those it reads that are yet to come;
+        and, if that was `learned`, how many rows its changes make."""
         rows = self.rows(view.name)
         if rows is None:
             return None
-        known = self.sizes(view)
+        sizes = self.sizes(view)
 
         def size(name: str) -> Sized:
             if name in found:
                 return Sized(self.rows(name) or 0.0, found[name].rows_out)
-            return known(name)
+            return sizes(name)
 
-        return self.estimator.estimate(view.plan, size, rows, self.statistics.growth.get(view.name))
+        more = growth(view.name, self.statistics) if learned else None
+        return self.estimator.estimate(view.plan, size, rows, more)
 
     def _above(self, members: Iterable[str], found: Mapping[str, Estimate]) -> list[str]:
         """Units of other views that read these, directly or not."""
@@ -117,6 +136,20 @@ class Deciding:
         read = sum(found[name].rows_read for name in members if inside.isdisjoint(self.views[name].upstream))
         return is_clearly_cheaper_anew(read, [found[name] for name in (*members, *above)])
 
+    def _is_to_be_tried(self, owner: str, every: Sequence[Estimate], anew: bool) -> bool:
+        """Whether what was set aside pays for the way that seems dearer; else more is set aside."""
+        by_change, full = totals(every)
+        taken, other = (full, by_change) if anew else (by_change, full)
+        saved = self.statistics.set_aside.get(owner, 0.0) + FOR_TRIALS * taken
+        is_enough = saved >= other - taken
+        self.set_aside[owner] = 0.0 if is_enough else saved
+        return is_enough
+
+
+def growth(view: str, known: Statistics) -> Callable[[float], float]:
+    """Of so many changed rows: how many more come out than the model says."""
+    return lambda rows: known.factor(view, GROWTH, rows)
+
 
 def corrected(model: Estimate, view: str, known: Statistics) -> Estimate:
     """By how far such estimates were off for the view."""
@@ -127,8 +160,17 @@ def corrected(model: Estimate, view: str, known: Statistics) -> Estimate:
 
 def is_clearly_cheaper_anew(read: float, every: Sequence[Estimate]) -> bool:
     """Of units that are computed anew together, which read so many rows."""
-    by_change = sum(each.incremental + each.settling for each in every)
-    return read >= FEW_ROWS and CLEARLY * sum(each.full for each in every) < by_change
+    by_change, full = totals(every)
+    return read >= FEW_ROWS and CLEARLY * full < by_change
+
+
+def totals(every: Iterable[Estimate]) -> tuple[float, float]:
+    """What units cost together by their changes, and anew."""
+    by_change = full = 0.0
+    for each in every:
+        by_change += each.incremental + each.settling
+        full += each.full
+    return by_change, full
 
 
 def told(anew: bool, estimate: Estimate) -> tuple[str, str]:

@@ -34,7 +34,15 @@ from stillframe.lake.frame import ViewState
 from stillframe.runtime.checking import operators
 from stillframe.runtime.choosing import live_protocol, live_view
 from stillframe.runtime.config import SettleBound
-from stillframe.runtime.deciding import AUTO, FULL, INCREMENTAL, corrected, is_clearly_cheaper_anew, told
+from stillframe.runtime.deciding import (
+    AUTO,
+    FULL,
+    INCREMENTAL,
+    corrected,
+    growth,
+    is_clearly_cheaper_anew,
+    told,
+)
 from stillframe.runtime.definitions import Definitions, View
 from stillframe.runtime.estimating import UNKNOWN_ROWS, Estimate, Estimator, Sized, relation_size, sized
 from stillframe.runtime.evaluating import MOST_ROWS
@@ -132,8 +140,9 @@ def _estimate(view: View, situation: Situation, estimator: Estimator) -> Estimat
     """For the changes that wait, as former sessions have learned."""
     rows = situation.state.rows if situation.state is not None else UNKNOWN_ROWS
     known = situation.statistics
-    growth = known.growth.get(view.name)
-    model = estimator.estimate(view.plan, lambda name: situation.size(view, name), rows, growth)
+    model = estimator.estimate(
+        view.plan, lambda name: situation.size(view, name), rows, growth(view.name, known)
+    )
     return corrected(model, view.name, known)
 
 

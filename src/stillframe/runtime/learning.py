@@ -19,7 +19,7 @@ from stillframe.runtime.definitions import COPIES, View
 from stillframe.runtime.distinct import distinct_values, sampled
 from stillframe.runtime.estimating import Estimate
 from stillframe.runtime.outcome import Outcome
-from stillframe.runtime.statistics import Relation, Statistics, aged
+from stillframe.runtime.statistics import GROWTH, Relation, Statistics, aged
 
 MANY_ROWS = 1000  # rows from which the time that a read took says what a row takes
 
@@ -42,20 +42,19 @@ class Learning:
         self._rows[relation] = self._rows.get(relation, 0) + staged.rows
 
     def maintained(
-        self, view: View, model: Estimate | None, outcome: Outcome, seconds: float, *, overruled: bool = False
+        self, view: View, model: Estimate | None, outcome: Outcome, seconds: float, *, trial: bool = False
     ) -> None:
-        """`model` is the estimate before it is corrected by what was learned; which `overruled` it, if the
-        model alone would have chosen the other way."""
+        """`model` is the estimate before it is corrected by what was measured. A `trial` is believed."""
         name, known = view.name, self.statistics
         if model is not None and outcome.mode == INCREMENTAL:
-            known = known.with_measure(name, model.way, model.rows_in, model.incremental, seconds)
-            known = known.with_growth(name, outcome.rows_in, outcome.rows_out)
-            if overruled:
-                known = known.doubted(name, FULL, model.rows_read)
+            known = known.with_measure(
+                name, model.way, model.rows_in, model.incremental, seconds, trial=trial
+            )
+            if outcome.rows_in and model.rows_in:
+                said, seen = model.rows_made / model.rows_in, max(outcome.rows_out, 0.5) / outcome.rows_in
+                known = known.with_measure(name, GROWTH, model.rows_in, said, seen, trial=trial)
         elif model is not None and outcome.mode == FULL:
-            known = known.with_measure(name, FULL, model.rows_read, model.full, seconds)
-            if overruled:
-                known = known.doubted(name, model.way, model.rows_in)
+            known = known.with_measure(name, FULL, model.rows_read, model.full, seconds, trial=trial)
         self.statistics = known
 
     def done(

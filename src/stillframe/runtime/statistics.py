@@ -8,8 +8,9 @@ Law of ageing: of what is known, the newest session counts NEW_WEIGHT and all be
 of things, five sessions leave less than a quarter of what was.
 Law of distance: what was learned from changes of one size says half as much of changes ten times as large or
 as small.
-Law of doubt: what was learned of a way to maintain a view, and alone keeps it from being taken, is believed
-less each time, until the way is tried again; so no belief outlives its reason.
+Law of doubt: where what was learned overrules what prices and sizes say, a tenth of what the session should
+take is set aside; when that pays for the other way, it is tried, and what it shows replaces what was
+believed. So no belief outlives its reason, and trials take no more than a tenth.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from pathlib import Path
 from typing import Any
 
 FILE = "statistics.json"
+GROWTH = "growth"
 NEW_WEIGHT = 0.25
-KEPT_IN_DOUBT = 0.9
 FARTHEST = log(30)  # no estimate is believed to be further off than that
 LARGEST = 1e15  # number that is believed
 
@@ -50,53 +51,31 @@ class Relation:
 
 
 @dataclass(frozen=True)
-class Measured:
-    """The logarithm of measured by estimated seconds, and how far it is still believed."""
-
-    off: float
-    belief: float = 1.0
-
-    def again(self, off: float) -> Measured:
-        """The less it was believed, the more a new measure counts."""
-        return Measured(off + (1 - NEW_WEIGHT) * self.belief * (self.off - off))
-
-    def doubted(self) -> Measured:
-        return Measured(self.off, self.belief * KEPT_IN_DOUBT)
-
-
-@dataclass(frozen=True)
 class Experience:
-    """How far estimates of one way to maintain a view were off, by decade of changed rows."""
+    """How far estimates of one kind were off for a view: by decade of the rows that they rest on, the
+    logarithm of measured by estimated."""
 
-    by_decade: Mapping[int, Measured] = field(default_factory=dict)
+    by_decade: Mapping[int, float] = field(default_factory=dict)
 
     def factor(self, rows: float) -> float:
         """By what an estimate for so many rows is to be multiplied."""
         if not self.by_decade:
             return 1.0
-        nearest = self._nearest(rows)
-        found = self.by_decade[nearest]
-        return exp(found.off * found.belief * 0.5 ** abs(nearest - _decade(rows)))
+        here = _decade(rows)
+        nearest = min(self.by_decade, key=lambda decade: (abs(decade - here), decade))
+        return exp(self.by_decade[nearest] * 0.5 ** abs(nearest - here))
 
-    def with_measure(self, rows: float, estimated: float, measured: float) -> Experience:
+    def with_measure(
+        self, rows: float, estimated: float, measured: float, *, trial: bool = False
+    ) -> Experience:
         if estimated <= 0 or measured <= 0:
             return self
         off = max(-FARTHEST, min(FARTHEST, log(measured / estimated)))
         here = _decade(rows)
-        # The first one counts half: an engine that has just started is slow once.
-        now = self.by_decade[here].again(off) if here in self.by_decade else Measured(off / 2)
-        return Experience({**self.by_decade, here: now})
-
-    def doubted(self, rows: float) -> Experience:
-        """What tells of so many rows, believed less."""
-        if not self.by_decade:
-            return self
-        nearest = self._nearest(rows)
-        return Experience({**self.by_decade, nearest: self.by_decade[nearest].doubted()})
-
-    def _nearest(self, rows: float) -> int:
-        here = _decade(rows)
-        return min(self.by_decade, key=lambda decade: (abs(decade - here), decade))
+        if not trial:
+            # The first one counts half: an engine that has just started is slow once.
+            off = aged(self.by_decade[here], off) if here in self.by_decade else off / 2
+        return Experience({**self.by_decade, here: off})
 
 
 def _decade(rows: float) -> int:
@@ -105,32 +84,31 @@ def _decade(rows: float) -> int:
 
 @dataclass(frozen=True)
 class Statistics:
-    """Of relations and views by name; of views, experience by the way they were maintained; of views, how
-    many rows of change they make of a row that changes below them."""
+    """Of relations and views by name; of views, experience by the way they were maintained, and of how many
+    rows a change makes (`GROWTH`); of views, seconds set aside."""
 
     relations: Mapping[str, Relation] = field(default_factory=dict)
     experience: Mapping[str, Mapping[str, Experience]] = field(default_factory=dict)
-    growth: Mapping[str, float] = field(default_factory=dict)
+    set_aside: Mapping[str, float] = field(default_factory=dict)
 
     def of(self, name: str) -> Relation:
         return self.relations.get(name, Relation())
 
     def factor(self, view: str, way: str, rows: float) -> float:
-        return self._of(view, way).factor(rows)
+        return self.experience.get(view, {}).get(way, Experience()).factor(rows)
 
     def with_relation(self, name: str, **known: Any) -> Statistics:
         return replace(self, relations={**self.relations, name: replace(self.of(name), **known)})
 
-    def with_measure(self, view: str, way: str, rows: float, estimated: float, measured: float) -> Statistics:
-        return self._with(view, way, self._of(view, way).with_measure(rows, estimated, measured))
+    def with_measure(
+        self, view: str, way: str, rows: float, estimated: float, measured: float, *, trial: bool = False
+    ) -> Statistics:
+        known = self.experience.get(view, {})
+        learned = known.get(way, Experience()).with_measure(rows, estimated, measured, trial=trial)
+        return replace(self, experience={**self.experience, view: {**known, way: learned}})
 
-    def doubted(self, view: str, way: str, rows: float) -> Statistics:
-        return self._with(view, way, self._of(view, way).doubted(rows))
-
-    def with_growth(self, view: str, rows_in: int, rows_out: int) -> Statistics:
-        if not rows_in:
-            return self
-        return replace(self, growth={**self.growth, view: aged(self.growth.get(view), rows_out / rows_in)})
+    def with_set_aside(self, seconds: Mapping[str, float]) -> Statistics:
+        return replace(self, set_aside={**self.set_aside, **seconds})
 
     def only(self, names: Iterable[str]) -> Statistics:
         """Without what is of no use any more."""
@@ -138,27 +116,17 @@ class Statistics:
         return Statistics(
             {name: known for name, known in self.relations.items() if name in kept},
             {name: known for name, known in self.experience.items() if name in kept},
-            {name: known for name, known in self.growth.items() if name in kept},
+            {name: known for name, known in self.set_aside.items() if name in kept},
         )
-
-    def _of(self, view: str, way: str) -> Experience:
-        return self.experience.get(view, {}).get(way, Experience())
-
-    def _with(self, view: str, way: str, learned: Experience) -> Statistics:
-        known = self.experience.get(view, {})
-        return replace(self, experience={**self.experience, view: {**known, way: learned}})
 
     def to_json(self) -> dict[str, Any]:
         return {
             "relations": {name: asdict(known) for name, known in self.relations.items()},
             "experience": {
-                name: {
-                    way: {decade: [m.off, m.belief] for decade, m in each.by_decade.items()}
-                    for way, each in known.items()
-                }
+                name: {way: dict(each.by_decade) for way, each in known.items()}
                 for name, known in self.experience.items()
             },
-            "growth": dict(self.growth),
+            "set_aside": dict(self.set_aside),
         }
 
     @classmethod
@@ -167,12 +135,12 @@ class Statistics:
             {name: _relation(known) for name, known in found["relations"].items()},
             {
                 name: {
-                    way: Experience({int(decade): _measured(*m) for decade, m in each.items()})
+                    way: Experience({int(d): _number(off, -FARTHEST, FARTHEST) for d, off in each.items()})
                     for way, each in known.items()
                 }
                 for name, known in found["experience"].items()
             },
-            {name: _number(value) for name, value in found["growth"].items()},
+            {name: _number(value) for name, value in found.get("set_aside", {}).items()},
         )
 
 
@@ -182,10 +150,6 @@ def _number(value: Any, least: float = 0.0, most: float = LARGEST) -> float:
     if not least <= found <= most:
         raise ValueError(f"no number to go by: {value}")
     return found
-
-
-def _measured(off: Any, belief: Any) -> Measured:
-    return Measured(_number(off, -FARTHEST, FARTHEST), _number(belief, 0.0, 1.0))
 
 
 def _relation(found: Mapping[str, Any]) -> Relation:

@@ -58,8 +58,10 @@ class Weighing:
         if model is None and outcome.mode == FULL:
             with suppress(StillframeError):
                 model = self._deciding.model(view, {})
-        overruled = decision is not None and decision.overruled
-        self.learning.maintained(view, model, outcome, took, overruled=overruled)
+        trial = decision is not None and decision.trial
+        self.learning.maintained(view, model, outcome, took, trial=trial)
+        if decision is not None and trial and outcome.detail is None:
+            outcome = replace(outcome, detail=decision.why)
         if decision is None or outcome.mode not in (FULL, INCREMENTAL):
             return outcome
         cost = {**decision.to_json(), "measured": round(took, 4)}
@@ -77,6 +79,7 @@ class Weighing:
     def learned(self, states: dict[str, ViewState]) -> Statistics:
         """The session has published these states."""
         changes = self._work.standing.changes
+        self.learning.statistics = self.learning.statistics.with_set_aside(self._deciding.set_aside)
         found = self.learning.done(
             tuple(self._work.views.values()),
             states.get,
