@@ -36,7 +36,8 @@ VIEWS = {
 }
 
 
-@pytest.mark.parametrize("changed", [3, 100])
+@pytest.mark.parametrize("changed", [3, 100, 2500])
+@pytest.mark.engine
 def test_the_way_that_is_told_is_taken(
     changed: int, tmp_path: Path, engine: Engine, engine_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -33,13 +33,13 @@ INCREMENTAL, FULL = "incremental", "full"
 @dataclass(frozen=True)
 class Decision:
     """Of one unit of maintenance: the seconds either way would take, and which is taken. `model` is the
-    estimate before it is corrected by what was measured. A `trial` takes the way that seems dearer."""
+    estimate before it is corrected by what was measured. `trial` is the mode that is tried, if one is."""
 
     estimate: Estimate
     model: Estimate
     mode: str
     why: str
-    trial: bool = False
+    trial: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         each = self.estimate
@@ -81,25 +81,24 @@ class Deciding:
         groups: dict[str, list[str]] = {}
         for name in found:
             groups.setdefault(self.views[name].owner or name, []).append(name)
-        anew, tried = set[str](), set[str]()
+        anew, tried = set[str](), dict[str, str]()
         for owner, members in groups.items():
             above = self._above(members, found)
             if not anew.isdisjoint(u for name in members for u in self.views[name].upstream):
                 continue  # taken along: told as such
-            if not tried.isdisjoint(members):
+            if not tried.keys().isdisjoint(members):
                 continue  # one trial for all that were weighed together
-            together = [found[name] for name in (*members, *above)]
             is_anew = self._is_cheaper_anew(members, above, found)
             is_doubtful = is_anew != self._is_cheaper_anew(members, above, unlearned)
-            if is_doubtful and self._is_to_be_tried(owner, together, is_anew):
+            own, others = ([found[name] for name in names] for names in (members, above))
+            if is_doubtful and self._is_to_be_tried(owner, own, others, is_anew):
                 is_anew = not is_anew
-                tried.update(members, above)
+                tried |= dict.fromkeys((*members, *above), FULL if is_anew else INCREMENTAL)
             if is_anew:
                 anew.update(members)
         for name, estimate in found.items():
             mode, why = told(name in anew, estimate)
-            why += "; tried, to see if it is so" if name in tried else ""
-            self.decisions[name] = Decision(estimate, models[name], mode, why, name in tried)
+            self.decisions[name] = Decision(estimate, models[name], mode, why, tried.get(name))
 
     def model(self, view: View, found: Mapping[str, Estimate], *, learned: bool = True) -> Estimate | None:
         """What prices and sizes say of a view, given the estimates of those it reads that are yet to come;
@@ -132,16 +131,21 @@ class Deciding:
             return False
         if any(self.views[name].owner == COPIES for name in members):
             return False  # a relation is not asked for again because much of it changed
+        if not any(found[name].rows_in for name in members):
+            return False
         inside = set(members)
         read = sum(found[name].rows_read for name in members if inside.isdisjoint(self.views[name].upstream))
         return is_clearly_cheaper_anew(read, [found[name] for name in (*members, *above)])
 
-    def _is_to_be_tried(self, owner: str, every: Sequence[Estimate], anew: bool) -> bool:
-        """Whether what was set aside pays for the way that seems dearer; else more is set aside."""
-        by_change, full = totals(every)
+    def _is_to_be_tried(self, owner: str, own: list[Estimate], above: list[Estimate], anew: bool) -> bool:
+        """Whether what was set aside pays for the way not taken; else more is set aside. Views above set
+        aside for themselves, if they do not have to be computed anew with these. What seems to cost nothing
+        is not tried in every session either."""
+        by_change, full = totals([*own, *above])
         taken, other = (full, by_change) if anew else (by_change, full)
-        saved = self.statistics.set_aside.get(owner, 0.0) + FOR_TRIALS * taken
-        is_enough = saved >= other - taken
+        saved = self.statistics.set_aside.get(owner, 0.0)
+        saved += FOR_TRIALS * (taken if anew else totals(own)[0])
+        is_enough = saved >= max(other - taken, taken)
         self.set_aside[owner] = 0.0 if is_enough else saved
         return is_enough
 

@@ -44,9 +44,10 @@ class Learning:
     def maintained(
         self, view: View, model: Estimate | None, outcome: Outcome, seconds: float, *, trial: bool = False
     ) -> None:
-        """`model` is the estimate before it is corrected by what was measured. A `trial` is believed."""
+        """`model` is the estimate before it is corrected by what was measured. A `trial` is believed, also
+        one that shows that nothing comes of the changes."""
         name, known = view.name, self.statistics
-        if model is not None and outcome.mode == INCREMENTAL:
+        if model is not None and (outcome.mode == INCREMENTAL or (trial and outcome.mode != FULL)):
             known = known.with_measure(
                 name, model.way, model.rows_in, model.incremental, seconds, trial=trial
             )

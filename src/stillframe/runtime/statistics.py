@@ -8,9 +8,9 @@ Law of ageing: of what is known, the newest session counts NEW_WEIGHT and all be
 of things, five sessions leave less than a quarter of what was.
 Law of distance: what was learned from changes of one size says half as much of changes ten times as large or
 as small.
-Law of doubt: where what was learned overrules what prices and sizes say, a tenth of what the session should
-take is set aside; when that pays for the other way, it is tried, and what it shows replaces what was
-believed. So no belief outlives its reason, and trials take no more than a tenth.
+Law of doubt: where what was learned of a view overrules what prices and sizes say, a tenth of what the view
+should take is set aside; when that pays for the other way, it is tried, and what it shows replaces what was
+believed. So no belief outlives its reason, and trials take about a tenth: the dearer, the more seldom.
 """
 
 from __future__ import annotations

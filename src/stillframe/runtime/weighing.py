@@ -20,10 +20,13 @@ from stillframe.runtime.learning import Learning
 from stillframe.runtime.outcome import Outcome
 from stillframe.runtime.prices import prices
 from stillframe.runtime.sharing import Going
-from stillframe.runtime.statistics import Statistics
+from stillframe.runtime.statistics import Statistics, write_statistics
 
 if TYPE_CHECKING:
     from stillframe.runtime.work import Work
+
+
+_WAY_OF = {FULL: FULL, INCREMENTAL: INCREMENTAL, "unchanged": INCREMENTAL}  # of an outcome's mode
 
 
 class Weighing:
@@ -45,8 +48,18 @@ class Weighing:
         if not self._is_done and view.owner != COPIES:
             self._is_done = True
             self._deciding.decide(self._able())
+            self._spend()
         decision = self._deciding.decisions.get(view.name)
         return decision is not None and decision.mode == FULL
+
+    def _spend(self) -> None:
+        """Law: what a trial costs is spent before it begins. One that takes the engine or the process with
+        it would come again in every session."""
+        means, decided = self._work.means, self._deciding
+        if any(each.trial for each in decided.decisions.values()):
+            means.statistics = means.statistics.with_set_aside(decided.set_aside)
+            with suppress(OSError):
+                write_statistics(means.lake.path, means.kind, means.statistics)
 
     def why(self, view: View) -> str:
         return self._deciding.decisions[view.name].why
@@ -58,10 +71,11 @@ class Weighing:
         if model is None and outcome.mode == FULL:
             with suppress(StillframeError):
                 model = self._deciding.model(view, {})
-        trial = decision is not None and decision.trial
+        tried = None if decision is None else decision.trial
+        trial = tried is not None and tried == _WAY_OF.get(outcome.mode)
         self.learning.maintained(view, model, outcome, took, trial=trial)
-        if decision is not None and trial and outcome.detail is None:
-            outcome = replace(outcome, detail=decision.why)
+        if decision is not None and trial:
+            outcome = replace(outcome, detail=f"{decision.why}; tried, to see if it is so")
         if decision is None or outcome.mode not in (FULL, INCREMENTAL):
             return outcome
         cost = {**decision.to_json(), "measured": round(took, 4)}
