@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import Phase, event, find, given, settings
+from hypothesis import Phase, assume, event, find, given, settings
 from random_plans import World, crowded_cases
 
 from stillframe.algebra import (
@@ -53,9 +53,11 @@ def test_derived_keys_identify(case: tuple[Plan, World]) -> None:
 
 @given(crowded_cases())
 def test_normal_form_keeps_keys(case: tuple[Plan, World]) -> None:
-    """Every key of a plan contains a key of its normal form, which may know more."""
+    """Every key of a plan contains a key of its normal form, which may know more. Of very many keys only some
+    are kept, which need not be the same."""
     plan, _ = case
     normal = normalize(plan)
+    assume(len(normal.schema.keys) < keys.MOST_KEYS)
     for key in plan.schema.keys:
         assert any(known <= key for known in normal.schema.keys)
 
