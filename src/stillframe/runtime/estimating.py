@@ -221,9 +221,10 @@ class Estimator:
         return ROWS if rows_in <= self.driver_rows and is_exact(plan) else JOBS
 
     def _way_of_groups(self, plan: Keywise, change: float, rows: float) -> str:
-        """How a key-wise operator's change is made of its input's: a few times that, and twice the rows that
-        it has, are read."""
-        return ROWS if 6 * change + 2 * rows <= self.driver_rows and is_exact(plan) else JOBS
+        """How a key-wise operator's change is made of its input's. The plan of groups that go on scans its
+        input's change six times and the operator's own rows twice; others read no less."""
+        read = 6 * change + 2 * rows
+        return ROWS if read <= self.driver_rows and is_exact(plan) else JOBS
 
     def _prices(self, way: str) -> Calibration:
         if way == ROWS:

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from stillframe.runtime.work import Work
 
 
-_WAY_OF = {FULL: FULL, INCREMENTAL: INCREMENTAL, "unchanged": INCREMENTAL}  # of an outcome's mode
+# Which way an outcome's mode shows to have been taken: changes of which nothing comes were gone through, too.
+_TAKEN = {FULL: FULL, INCREMENTAL: INCREMENTAL, "unchanged": INCREMENTAL}
 
 
 class Weighing:
@@ -72,7 +73,7 @@ class Weighing:
             with suppress(StillframeError):
                 model = self._deciding.model(view, {})
         tried = None if decision is None else decision.trial
-        trial = tried is not None and tried == _WAY_OF.get(outcome.mode)
+        trial = tried is not None and tried == _TAKEN.get(outcome.mode)
         self.learning.maintained(view, model, outcome, took, trial=trial)
         if decision is not None and trial:
             outcome = replace(outcome, detail=f"{decision.why}; tried, to see if it is so")
