@@ -19,6 +19,7 @@ from stillframe.algebra.types import Type
 COUNT = "__count"
 TAG = "__transaction"
 SAMPLE_ROWS = 2_000
+DENSE, MOST_PLACES = 16, 2**26  # numbers from the least to the greatest, for each of some, and at the most
 
 _ARROW = {
     "BOOLEAN": pa.bool_(),
@@ -99,3 +100,25 @@ def of_numbers(found: NDArray[np.int64], type_: pa.DataType) -> pa.Array:
     """The values that have these numbers."""
     values = pa.array(found)
     return (values.cast(pa.int32()) if pa.types.is_date32(type_) else values).cast(type_)
+
+
+def distinct(values: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """Each value once, without NULL; numbers in order."""
+    values = values.drop_null()
+    if not is_ordered(values.type):
+        return pc.unique(values)
+    return of_numbers(_each_once(numbers(values)), values.type)
+
+
+def _each_once(found: NDArray[np.int64]) -> NDArray[np.int64]:
+    """In order. Values that lie close together each have a place in an array; others are sorted, which takes
+    a tenth of the time of a table of their hashes."""
+    if not len(found):
+        return found
+    least, most = int(found.min()), int(found.max())
+    if most - least < min(DENSE * len(found), MOST_PLACES):
+        there = np.zeros(most - least + 1, dtype=bool)
+        there[found - least] = True
+        return np.flatnonzero(there) + least
+    found = np.sort(found)
+    return np.asarray(found[np.append(True, found[1:] != found[:-1])])

@@ -162,8 +162,8 @@ def _words(column: pa.ChunkedArray) -> list[NDArray[np.uint64]]:
             for chunk in column.chunks
             if len(chunk)
         ]
-        both = np.concatenate(parts) if parts else np.empty(0, np.uint64)
-        return [both[0::2], both[1::2]] if type_.precision > 18 else [both[0::2]]
+        halves = (0, 1) if type_.precision > 18 else (0,)
+        return [np.concatenate([np.empty(0, np.uint64), *(part[i::2] for part in parts)]) for i in halves]
     if pa.types.is_string(type_):
         return [_ends(column)]
     if pa.types.is_timestamp(type_) or pa.types.is_date32(type_):

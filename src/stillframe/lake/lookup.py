@@ -14,13 +14,12 @@ from functools import lru_cache, reduce
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from stillframe.algebra import Column, Schema, Type
-from stillframe.algebra.arrow import COUNT, arrow_type, is_ordered, numbers, of_numbers, staged_schema
+from stillframe.algebra.arrow import COUNT, arrow_type, distinct, is_ordered, numbers, staged_schema
 from stillframe.algebra.side_by_side import side_by_side
 from stillframe.lake.frame import ViewState
 from stillframe.lake.warm import WARM
@@ -240,10 +239,8 @@ def groups(path: Path) -> tuple[Group, ...]:
 
 def in_order(values: pa.Array) -> pa.Array:
     """Each once, without NULL."""
-    if is_ordered(values.type):
-        return of_numbers(np.unique(numbers(values.drop_null())), values.type)
-    values = pc.unique(values).drop_null()
-    return values.take(pc.array_sort_indices(values))
+    found = distinct(values)
+    return found if is_ordered(found.type) else found.take(pc.array_sort_indices(found))
 
 
 def _may_have(path: Path, name: str, looked_for: pa.Array) -> dict[int, slice]:

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Protocol
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from stillframe.algebra import (
     Bag,
@@ -31,7 +30,7 @@ from stillframe.algebra import (
     Times,
     UnionAll,
 )
-from stillframe.algebra.arrow import arrow_type, keys_as, staged_schema
+from stillframe.algebra.arrow import arrow_type, distinct, keys_as, staged_schema
 from stillframe.algebra.evaluate import evaluate_scalar
 from stillframe.algebra.plan import map_scans
 from stillframe.algebra.scalar import map_refs, refs, shift
@@ -271,7 +270,7 @@ class Binder:
         filled = [part for part in known if len(part)]
         if len(filled) < 2:
             return filled[0] if filled else pa.array([])
-        return pc.unique(pa.chunked_array(filled))
+        return distinct(pa.chunked_array(filled))
 
     def _values_of(self, seen: Seen) -> pa.Array | None:
         if not seen.rows.small:
@@ -282,7 +281,7 @@ class Binder:
             table = seen.rows.table(read)
             if seen.conditions:
                 table = meeting(table, read, seen.conditions, KEY_LIMIT)
-            self._values[key] = pc.unique(pc.drop_null(table.column(read.index(seen.position))))
+            self._values[key] = distinct(table.column(read.index(seen.position)))
         return self._values[key]
 
     # -- tables

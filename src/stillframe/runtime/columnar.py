@@ -32,7 +32,7 @@ from stillframe.algebra import (
     Scan,
     UnionAll,
 )
-from stillframe.algebra.arrow import COUNT, arrow_type, one_array, staged_schema
+from stillframe.algebra.arrow import COUNT, DENSE, MOST_PLACES, arrow_type, one_array, staged_schema
 from stillframe.algebra.evaluate import evaluate_scalar
 from stillframe.algebra.plan import walk
 from stillframe.algebra.scalar import refs
@@ -42,7 +42,6 @@ from stillframe.change import column_of, join_order
 from stillframe.engine import Room
 from stillframe.runtime.evaluating import is_exact_scalar
 
-DENSE, MOST_PLACES = 16, 2**26  # values from the least to the greatest key, for each key, and at the most
 Numbers = NDArray[np.int64]
 Contents = Callable[[Scan, Collection[int]], "Columns"]
 _COMPARED: dict[str, Callable[..., Any]] = {
