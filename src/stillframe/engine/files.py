@@ -128,10 +128,11 @@ def _parts(table: pa.Table) -> Sequence[pa.Table]:
 
 def table_writer(path: Path, schema: pa.Schema, some: pa.Table) -> pq.ParquetWriter:
     """A file of rows like these. Only of columns whose values repeat there is a dictionary: it takes long.
-    Other numbers are kept as differences of neighbours, which takes less room than compression, and less
-    time to write and to read."""
-    repeated = [name for name in schema.names if repeats(some.column(name), 2)]
-    others = [field.name for field in schema if field.name not in repeated and _is_number(field.type)]
+    Numbers that do not repeat often are kept as differences of neighbours, which takes less room than
+    compression, and less time to write and to read."""
+    numbers = {field.name for field in schema if _is_number(field.type)}
+    repeated = [name for name in schema.names if repeats(some.column(name), 16 if name in numbers else 2)]
+    others = numbers.difference(repeated)
     return pq.ParquetWriter(
         path,
         schema,
