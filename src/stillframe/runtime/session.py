@@ -51,6 +51,7 @@ class Session(Means):
         started = time.perf_counter()
         self.observe(Step.STARTED, "")
         previous = self.lake.newest()
+        self._keep_warm(previous)
         asked = tuple(self.definitions.views) if names is None else tuple(names)
         targets = self.definitions.closure(asked)
         reached: dict[str, Position] = {}
@@ -71,8 +72,7 @@ class Session(Means):
                 self.observe(Step.SETTLED, view.table)
         with suppress(OSError):
             write_statistics(self.lake.path, self.kind, self.statistics)
-        files = (each for view in frame.views.values() for each in (view.base, view.changes))
-        WARM.keep(self.lake.path, {self.lake.path / file.path for some in files for file in some})
+        self._keep_warm(frame)
         WARM.lasting = True  # a process that comes to a second session is likely to come to a third
         self.metrics.observe("stillframe_refresh_seconds", time.perf_counter() - started)
         outcomes = work.standing.shown_outcomes()
@@ -83,6 +83,12 @@ class Session(Means):
             )
         parts = {name: outcome for name, outcome in work.standing.outcomes.items() if name not in outcomes}
         return Result(frame, work.vector, outcomes, work.conducting.history, parts)
+
+    def _keep_warm(self, frame: Frame | None) -> None:
+        """Files that were settled since the last session give way before others are read in their place."""
+        views = frame.views.values() if frame else ()
+        files = (each for view in views for each in (view.base, view.changes))
+        WARM.keep(self.lake.path, {self.lake.path / file.path for some in files for file in some})
 
     def _show_each_transaction(
         self, previous: Frame | None, targets: tuple[str, ...]
