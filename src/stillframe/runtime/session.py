@@ -85,7 +85,8 @@ class Session(Means):
         return Result(frame, work.vector, outcomes, work.conducting.history, parts)
 
     def _keep_warm(self, frame: Frame | None) -> None:
-        """Files that were settled since the last session give way before others are read in their place."""
+        """Only of the frame's files columns stay in memory: what was settled since the last session gives way
+        before other files are read in its place."""
         views = frame.views.values() if frame else ()
         files = (each for view in views for each in (view.base, view.changes))
         WARM.keep(self.lake.path, {self.lake.path / file.path for some in files for file in some})
