@@ -38,6 +38,9 @@ TOLD_BY_TASKS = (
     *("LOCKED", "STORE_TAKEN", "STORE_NOT_MADE", "STORE_CHANGED", "STORE_FULL", "READ_ONLY", "NOT_PERMITTED"),
 )
 FILE_ROWS = 100_000  # of the driver that are written to one file; more to two, side by side
+# How often values repeat, in the mean, from where a dictionary of them pays.
+OFTEN_OF_NUMBERS = 16
+OFTEN_OF_OTHERS = 2
 
 
 def spark_type(type_: Type) -> Any:
@@ -131,7 +134,8 @@ def table_writer(path: Path, schema: pa.Schema, some: pa.Table) -> pq.ParquetWri
     Numbers that do not repeat often are kept as differences of neighbours, which takes less room than
     compression, and less time to write and to read."""
     numbers = {field.name for field in schema if _is_number(field.type)}
-    repeated = [name for name in schema.names if repeats(some.column(name), 16 if name in numbers else 2)]
+    often = {name: OFTEN_OF_NUMBERS if name in numbers else OFTEN_OF_OTHERS for name in schema.names}
+    repeated = [name for name in schema.names if repeats(some.column(name), often[name])]
     others = numbers.difference(repeated)
     return pq.ParquetWriter(
         path,
