@@ -107,7 +107,7 @@ def _paper(folder: Path, stem: str, found: Sequence[Result]) -> Iterator[str]:
             ]
             for name, one in largest["strategies"].items()
         ]
-        yield f"### {engine}: scans of each relation, counted in plans; in brackets what the expression says\n"
+        yield f"### {engine}: scans of each relation, counted in plans; in brackets by the expression\n"
         yield _table(["strategy", *relations], rows)
     yield (
         "The paper claims, for changes within 10 %: both incremental strategies beat recomputation, and the"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -177,6 +178,10 @@ def test_what_is_in_memory_is_not_counted(tmp_path: Path, monkeypatch: pytest.Mo
     assert held.held == 0
     held.lasting = True
     assert [found() for _ in range(4)] == [None, None, None, 10], "three row groups a session"
+    held.limit(0)
+    held.limit(1 << 20)
+    effort = replace(effort, read=7)
+    assert [found() for _ in range(11)] == [None] * 10 + [10], "one a session, though it has more rows"
     held.room = held.held
     assert look_up(tmp_path, state, [0, 2], 0, everywhere, effort) is None
     assert look_up(tmp_path, state, [0, 2], 0, everywhere, effort) is None, "there is no room for more"

@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from stillframe.engine import Engine, write_rows
+from stillframe.engine import Engine, write_query, write_rows
+from stillframe.engine.files import GROUP_ROWS
 
 ROWS = 1_000
 DAY, SECOND = date(1, 1, 1), datetime(1900, 1, 1, tzinfo=UTC)
@@ -49,3 +50,16 @@ def test_files_of_every_type_are_read_as_they_were_written(engine: Engine, tmp_p
     for name in table.column_names:
         found = read.column(name).cast(table.schema.field(name).type)
         assert found.to_pylist() == table.column(name).to_pylist(), name
+
+
+@pytest.mark.engine
+def test_no_row_group_of_the_engine_has_more_rows_than_a_change_should_read(
+    engine: Engine, tmp_path: Path
+) -> None:
+    """Rows that take next to no room: by their bytes, all would be one group."""
+    rows = 3 * 2**20
+    write_query(engine, f"SELECT 1 AS one, id % 2 AS two FROM range({rows})", tmp_path / "files")
+    footers = [pq.read_metadata(path) for path in (tmp_path / "files").glob("*.parquet")]
+    groups = [footer.row_group(i).num_rows for footer in footers for i in range(footer.num_row_groups)]
+    assert sum(groups) == rows
+    assert max(groups) <= (GROUP_ROWS if engine.kind == "spark" else 2**20)

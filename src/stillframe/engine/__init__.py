@@ -1,6 +1,13 @@
 """Plans on PySpark: Apache Spark, Spark Connect or Sail."""
 
-from stillframe.engine.files import engine_errors, read_files, view_struct, write_query, write_rows
+from stillframe.engine.files import (
+    engine_errors,
+    read_files,
+    view_struct,
+    write_frame,
+    write_query,
+    write_rows,
+)
 from stillframe.engine.plan_sql import (
     canonical_sql,
     consolidated_sql,
@@ -78,6 +85,7 @@ __all__ = [
     "staged_query",
     "staged_table",
     "view_struct",
+    "write_frame",
     "write_query",
     "write_rows",
 ]

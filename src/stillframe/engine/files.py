@@ -37,6 +37,7 @@ TOLD_BY_TASKS = (
     ),
     *("LOCKED", "STORE_TAKEN", "STORE_NOT_MADE", "STORE_CHANGED", "STORE_FULL", "READ_ONLY", "NOT_PERMITTED"),
 )
+GROUP_ROWS = 250_000  # of a row group
 FILE_ROWS = 100_000  # of the driver that are written to one file; more to two, side by side
 # How often values repeat, in the mean, from where a dictionary of them pays.
 OFTEN_OF_NUMBERS = 16
@@ -96,7 +97,14 @@ def write_query(engine: Engine, sql: str, folder: Path) -> None:
     """Run a query in the engine and leave its rows as Parquet files in a folder of this attempt alone.
     Only a write that succeeded is used, so what a lost or speculative task leaves is never seen."""
     with engine_errors():
-        engine.sql(sql).write.mode("error").parquet(str(folder))
+        write_frame(engine.sql(sql), folder)
+
+
+def write_frame(rows: DataFrame, folder: Path) -> None:
+    """The same of rows that the engine has; errors are the caller's. A change finds its partners by row group,
+    so these are bounded in rows: Spark bounds bytes, and twelve million narrow rows are one. Sail has a bound
+    of its own, 2**20 rows."""
+    rows.write.mode("error").option("parquet.block.row.count.limit", GROUP_ROWS).parquet(str(folder))
 
 
 def write_rows(table: pa.Table, folder: Path) -> None:

@@ -26,13 +26,12 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from stillframe.algebra.arrow import COUNT, internal_name, is_ordered, numbers
-from stillframe.engine.files import engine_errors, table_writer
+from stillframe.engine.files import GROUP_ROWS, engine_errors, table_writer
 from stillframe.engine.session import Engine
 from stillframe.engine.shipping import ship
 
 FILE_ROWS = 1_000_000  # of which a task writes one file, or the rows of one that has more
 PART_ROWS = 500_000
-GROUP_ROWS = 250_000
 THREADS = 2  # of the driver
 DENSE, MOST_PLACES = 32, 2**26  # places in an array, for each key, and at the most
 _PLACE, _ROW = "__place", "__row"

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from stillframe.algebra.arrow import COUNT, internal_name, staged_schema
 from stillframe.algebra.netting import all_one, netted
 from stillframe.algebra.types import Type
-from stillframe.engine.files import engine_errors, read_files, staged_struct, write_query
+from stillframe.engine.files import engine_errors, read_files, staged_struct, write_frame, write_query
 from stillframe.engine.plan_sql import canonical_sql, consolidated_sql
 from stillframe.engine.room import Room
 from stillframe.engine.session import Engine
@@ -250,7 +250,7 @@ def staged_by_task(
     with engine_errors():
         ship(engine)
         one = engine.maintenance.range(0, 1, 1, 1)
-        one.mapInArrow(task, staged_struct(types)).write.mode("error").parquet(str(folder))
+        write_frame(one.mapInArrow(task, staged_struct(types)), folder)
     return _written(folder, positions, types)
 
 

@@ -99,7 +99,8 @@ def _may_be_read(
     effort: Effort,
 ) -> bool:
     """Whether what of these row groups is not in memory is little enough. Where much is missing that there
-    is room for, a process that goes on reads a part of it now, and finds all of it some sessions later."""
+    is room for, a process that goes on reads a part of it now, at least one row group, and finds all of it
+    some sessions later."""
     names = [schema[i].name for i in positions]
     missing = [(path, i) for path, i in chosen if not WARM.has(path, i, names, schema[column].name)]
     rows = sum(groups(path)[i].rows for path, i in missing)
@@ -110,7 +111,7 @@ def _may_be_read(
         read, part = 0, list[tuple[Path, int]]()
         for path, i in missing:
             read += groups(path)[i].rows
-            part += [(path, i)] if read <= effort.read else []
+            part += [(path, i)] if read <= effort.read or not part else []
         side_by_side(lambda one: _warmed(*one, names, schema[column]), part)
     return False
 

@@ -32,6 +32,7 @@ from stillframe.engine import (
     engine_errors,
     rewrite,
     rewrite_here,
+    write_frame,
     write_rows,
 )
 from stillframe.errors import Busy, LakeError, StillframeError
@@ -145,8 +146,7 @@ def _write_content(
             rewrite(engine(), rewriting, folder)
         return
     with engine_errors():
-        rows = content(engine().maintenance, root, view)
-        rows.write.mode("error").parquet(str(folder))
+        write_frame(content(engine().maintenance, root, view), folder)
 
 
 def rewritten(view: ViewState, losing: frozenset[str]) -> tuple[DataFile, ...]:
@@ -211,7 +211,7 @@ def _write_net(root: Path, engine: Callable[[], Engine], view: ViewState, folder
     most = room.rows if room.beside else MERGED_HERE
     if floats or unsettled_rows(view) > most or size > room.bytes:
         with engine_errors():
-            net_changes(engine().maintenance, root, view).write.mode("error").parquet(str(folder))
+            write_frame(net_changes(engine().maintenance, root, view), folder)
         return
     names = view.schema.names
     net = netted(columns_of([root / f.path for f in view.changes], names, view.schema.types))

@@ -46,6 +46,7 @@ from stillframe.engine import (
     engine_errors,
     named_sql,
     repeated_sql,
+    write_frame,
     write_query,
 )
 from stillframe.runtime.binding import Binder, Table
@@ -178,7 +179,7 @@ def into_files(name: str, relation: Made, files: int, engine: str) -> Trial:
     def run(engine: Engine, folder: Path) -> None:
         text = Tables(engine).view_rows(relation.base, relation.schema, signed=False)
         with engine_errors():
-            engine.sql(f"SELECT * FROM {text}").repartition(files).write.mode("error").parquet(str(folder))
+            write_frame(engine.sql(f"SELECT * FROM {text}").repartition(files), folder)
 
     charges = charged(situation.graph, BUILT_IN[engine], lambda model: model.recomputation())
     moved = 0.0 if engine == "sail" else charges["per_byte_written"]
