@@ -101,7 +101,7 @@ def write_query(engine: Engine, sql: str, folder: Path) -> None:
 
 
 def write_frame(rows: DataFrame, folder: Path) -> None:
-    """The same of rows that the engine has; errors are the caller's. A change finds its partners by row group,
+    """The same of rows the engine has; errors are the caller's. A change finds its partners by row group,
     so these are bounded in rows: Spark bounds bytes, and twelve million narrow rows are one. Sail has a bound
     of its own, 2**20 rows."""
     rows.write.mode("error").option("parquet.block.row.count.limit", GROUP_ROWS).parquet(str(folder))
