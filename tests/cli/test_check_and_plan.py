@@ -91,6 +91,7 @@ def test_plan_as_tree_document_and_drawing(shop):
     assert document["cost"]["terms"] == 3
     assert [other["mode"] for other in document["alternatives"]] == ["full"]
     texts = [node.text for node in ET.parse(shop.root / "p.svg").iter() if node.tag.endswith("text")]
+    texts = texts[: texts.index("propagated as tree")]
     assert texts.count("Δshop.orders") == 2 and texts.count("Δcrm.customers") == 1
     assert texts.count("⋈") == 6 and texts.count("+") == 2
 
@@ -224,3 +225,39 @@ def test_a_drawing_says_how_rows_are_found():
         "t.c@before",
         "read whole",
     ]
+
+
+def leaf(place, name, *, changes):
+    return {"input": name, "place": place, "changes": changes}
+
+
+def test_a_drawing_shows_the_tree_by_which_changes_are_propagated():
+    inner = {"blocks": [leaf(1, "b", changes=True), leaf(2, "c", changes=False)]}
+    found = {
+        "family": "tree",
+        "steps": [{"text": "Δ(b⋈c) = Δb ⋈ c"}, {"text": "Δ(a⋈b⋈c) = a ⋈ Δ(b⋈c)"}],
+        "tree": {"blocks": [leaf(0, "a", changes=False), inner]},
+        "reads": {"a": 1, "c": 1},
+    }
+    plan = {"view": "v", "algorithm": "tid", "level": "strong", "tree": [], "propagation": [found]}
+    picture = ET.fromstring(plan_svg(plan))
+    texts = [node.text for node in picture.iter() if node.tag.endswith("text")]
+    first, second = (step["text"] for step in found["steps"])
+    assert texts[2:] == [
+        *("propagated as tree", "⋈", "a", "read 1×", "⋈", "b", "changes, read 0×", "c", "read 1×"),
+        *(first, second),
+    ]
+    tops = {
+        node.text: float(node.get("y")) for node in picture.iter() if node.text in ("a", "b", "c", second)
+    }
+    assert tops["a"] < tops["b"] == tops["c"] < tops[second] < float(picture.get("height"))
+
+
+def test_a_drawing_shows_the_expression_that_is_asked_for(shop):
+    for family in ("tree", "n-term", "all"):
+        file = shop.root / f"{family}.svg"
+        shop.done("plan", "order_facts", "--expression", family, "--svg", str(file))
+        steps = shop.done("plan", "order_facts", "--expression", family, "--json").document["propagation"][0]
+        texts = [node.text for node in ET.parse(file).iter() if node.tag.endswith("text")]
+        assert f"propagated as {family}" in texts
+        assert texts[-len(steps["steps"]) :] == [step["text"] for step in steps["steps"]]

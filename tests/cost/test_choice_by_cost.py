@@ -122,6 +122,23 @@ def test_plan_tells_statistics_and_seconds(shop: Shop) -> None:
         json.dumps(found)
 
 
+def test_values_are_counted_again_when_most_rows_changed_though_none_came(shop: Shop) -> None:
+    shop.configure(extra="copies: all\n")
+
+    def counted(warehouse: Warehouse) -> float:
+        known = read_statistics(warehouse.project.warehouse, shop.engine_name)
+        return known.of("copy~a.orders").distinct["customer"]
+
+    with shop.open() as warehouse:
+        warehouse.refresh()
+        assert counted(warehouse) == pytest.approx(ROWS / 10, rel=0.5)
+        shop.write("a", "UPDATE orders SET customer = id % 3")
+        warehouse.refresh(settle=True)
+        shop.write("a", "UPDATE orders SET amount = 0 WHERE id = 1")
+        warehouse.refresh()
+        assert counted(warehouse) == 3
+
+
 def test_values_of_nothing_are_not_counted(tmp_path: Path, engine: Engine, engine_name: str) -> None:
     """Rows of views may all be in changes, or be none."""
     made = Shop(tmp_path, engine, engine_name)

@@ -1,4 +1,4 @@
-"""Errata 18 to 22, what they say of propagation trees: the printed size formula, run beside ours."""
+"""Errata 18 to 21 and 30, what they say of propagation trees: the printed size formula, run beside ours."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ def test_sources_are_asked_for_changes_only(copied: Shop, monkeypatch: pytest.Mo
             asked.clear()
             change(copied, random)
             result = warehouse.maintain()
-            assert set(asked) <= {"towns"}, "of which no column is read, and no copy kept"
+            assert set(asked) <= {"towns"}, "which has no key, and of which no column is read"
             assert {outcome.mode for outcome in result.outcomes.values()} <= {"incremental", "unchanged"}
             assert_right(warehouse)
         assert set(warehouse.status()["views"]) == set(VIEWS), "copies are shown to nobody"
@@ -390,6 +390,34 @@ def test_a_choice_is_not_changed_for_little() -> None:
     close = Relation(rows=1e6, read_seconds=0.021, changed=0.0, sessions=9)
     new, old = (Worth.of(close, BUILT_IN["sail"], 0.1, 3, kept=kept) for kept in (False, True))
     assert not new.is_worth_it and old.is_worth_it
-    assert not Worth.of(
-        Relation(read_seconds=9.0, sessions=1), BUILT_IN["sail"], 0.1, 3, kept=False
-    ).is_worth_it
+    once = Relation(read_seconds=9.0, sessions=1)
+    assert not Worth.of(once, BUILT_IN["sail"], 0.1, 3, kept=False).is_worth_it
+    never = Worth.of(Relation(rows=1e6, changed=1e6), BUILT_IN["sail"], 0.1, 3, kept=True)
+    assert never.is_worth_it, "a copy is not given up for asking that was never measured"
+
+
+def test_copies_stay_when_the_choice_is_left_to_what_is_measured(copied: Shop) -> None:
+    with copied.open() as warehouse:
+        warehouse.refresh()
+    copied.configure(extra="copies: auto\n")
+    with copied.open() as warehouse:
+        for _ in range(2):
+            change(copied, Random(3))
+            assert warehouse.maintain().outcomes["joined"].mode == "incremental"
+            assert copies_in(warehouse) == {"copy~a.orders", "copy~b.people"}
+        assert_right(warehouse)
+
+
+def test_a_relation_is_copied_by_its_key_where_no_column_is_read(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.source("a", ORDERS + "INSERT INTO orders VALUES (1, 1, 5, 'x');")
+    shop.configure(extra="copies: all\n")
+    shop.views(text({"how_many": "SELECT count(*) AS n FROM a.orders"}))
+    with shop.open() as warehouse:
+        warehouse.refresh()
+        assert copies_in(warehouse) == {"copy~a.orders"}
+        monkeypatch.setattr(SqliteSource, "state", lambda *_: pytest.fail("the source is asked"))
+        shop.write("a", "INSERT INTO orders VALUES (2, 1, 5, 'x')", "UPDATE orders SET id = 3 WHERE id = 1")
+        assert warehouse.maintain().outcomes["how_many"].mode == "incremental"
+        assert [tuple(row) for row in warehouse.view("how_many").collect()] == [(2,)]

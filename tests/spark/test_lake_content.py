@@ -143,6 +143,28 @@ def test_a_view_that_must_not_be_recomputed_may_begin_again_when_it_never_began(
     assert rows(wh.view("strict")) == [(5,)]
 
 
+def test_a_view_that_must_not_be_recomputed_stops_where_it_would_have_to_be(wh, shop):
+    def define(least):
+        shop.views(
+            "CREATE MATERIALIZED VIEW strict WITH (refresh_policy = 'incremental_strict') AS "
+            f"SELECT id FROM shop.orders WHERE amount > {least};",
+            "strict.sql",
+        )
+
+    define(5)
+    shop.write("shop", "INSERT INTO orders VALUES (1,7,'x'),(2,3,'y')")
+    wh.refresh()
+    define(2)
+    result = wh.maintain()
+    error = result.failures["strict"].error
+    assert error.code == "NEEDS_FULL"
+    assert "DEFINITION_CHANGED" in error.message and "--full" in error.hint
+    assert rows(wh.view("strict")) == [(1,)], "it stands as it was"
+    assert wh.frame().views["strict"].state == "stopped"
+    wh.refresh("strict", full=True)
+    assert rows(wh.view("strict")) == [(1,), (2,)]
+
+
 def test_a_column_added_at_the_source_reaches_the_views_that_read_it_and_no_other(wh, shop):
     shop.views("CREATE MATERIALIZED VIEW everything AS SELECT * FROM shop.orders;", "star.sql")
     shop.write("shop", "INSERT INTO orders VALUES (1,7,'x')")

@@ -80,7 +80,7 @@ def with_copies(
     if not wanted:
         return definitions
     columns = columns_kept(view.plan for view in reading)
-    # Of some, no column is read: how many rows they have is asked of their sources.
+    # Of some without a key no column is read: how many rows they have is asked of their sources.
     wanted = frozenset(name for name in wanted if columns[name])
     schemas = {scan.relation: scan.schema for view in reading for scan in scans(view.plan)}
     made = {name: _copy(name, schemas[name], columns[name]) for name in sorted(wanted)}
@@ -99,13 +99,10 @@ def with_copies(
 
 
 def columns_kept(plans: Iterable[Plan]) -> dict[str, frozenset[int]]:
-    """What copies have of the relations that these plans read, by position: nothing of those of which they
-    read no column."""
+    """What copies have of the relations that these plans read, by position."""
     plans = tuple(plans)
     keys = {scan.relation: _key_kept(scan.schema) for plan in plans for scan in scans(plan)}
-    return {
-        name: read | keys[name] if read else read for name, read in merged(map(columns_read, plans)).items()
-    }
+    return {name: read | keys[name] for name, read in merged(map(columns_read, plans)).items()}
 
 
 def _key_kept(schema: Schema) -> frozenset[int]:

@@ -25,7 +25,8 @@ FIXED_SECONDS = 0.02  # a session, of any copy
 @dataclass(frozen=True)
 class Worth:
     """Whether a copy of a relation is worth its while, by what was measured: the seconds a session that views
-    spend on reading it at its source, and those that keeping a copy would take or takes."""
+    spend on reading it at its source, and those that keeping a copy would take or takes. Of a copy that was
+    always there it is not known what asking takes, and it stays."""
 
     asking: float
     keeping: float
@@ -44,7 +45,7 @@ class Worth:
     @property
     def is_worth_it(self) -> bool:
         if self.kept:
-            return self.keeping <= CLEARLY * self.asking
+            return not self.known or self.keeping <= CLEARLY * self.asking
         return self.known and self.asking > CLEARLY * self.keeping
 
     def to_json(self) -> dict[str, Any]:

@@ -143,7 +143,7 @@ class Estimator:
     room: Room = field(default_factory=Room)  # of the driver
 
     def tree(self, join: Join, graph: JoinGraph) -> Tree:
-        key = (self.prices, join, graph.inputs, graph.sizes)
+        key = (self.prices, join, graph.inputs, graph.sizes, frozenset(graph.selectivities.items()))
         if key not in self.trees:
             if len(self.trees) >= TREES_KEPT:
                 self.trees.clear()

@@ -80,16 +80,20 @@ class Learning:
                     view.name,
                     rows=float(state.rows),
                     changed=aged(before.changed, changed(view.name)),
+                    changed_since=before.changed_since + changed(view.name),
                     sessions=before.sessions + 1,
                 )
         for name, columns in joined_columns(view.plan for view in views).items():
-            rows = known.of(name).rows
-            if rows and _is_stale(known.of(name), columns):
-                sample = self._sample(columns, states(name), whole(name), root)
+            rows, state = known.of(name).rows, states(name)
+            aside = 0 if state is None else sum(file.rows for file in state.changes)  # of the sample
+            if rows and _is_stale(known.of(name), columns, aside):
+                sample = self._sample(columns, state, whole(name), root)
                 if sample is None:
                     continue
                 values = {column: distinct_values(sample.column(i), rows) for i, column in enumerate(columns)}
-                known = known.with_relation(name, distinct=values, counted_at=rows)
+                known = known.with_relation(
+                    name, distinct=values, counted_at=rows, changed_since=float(aside)
+                )
         self.statistics = known
         return known
 
@@ -125,6 +129,7 @@ class Learning:
             relation,
             rows=rows,
             changed=before.changed if change is None else aged(before.changed, change.rows),
+            changed_since=before.changed_since + (0 if change is None else change.rows),
             row_seconds=row_seconds,
         )
         if not asked or whole is not None:
@@ -149,9 +154,11 @@ def joined_columns(plans: Iterable[Plan]) -> dict[str, dict[str, int]]:
     return found
 
 
-def _is_stale(known: Relation, columns: Iterable[str]) -> bool:
-    """Whether values are to be counted anew: those of a column never were, or it is now half as large again
-    as when they were."""
+def _is_stale(known: Relation, columns: Iterable[str], aside: int) -> bool:
+    """Whether values are to be counted anew: those of a column never were, it is now half as large again as
+    when they were, or as many rows changed as are half of it; those `aside` would not be counted yet."""
     if known.counted_at is None or not set(columns) <= known.distinct.keys():
+        return True
+    if known.changed_since - aside > known.counted_at / 2:
         return True
     return not known.counted_at / 1.5 <= (known.rows or 0.0) <= known.counted_at * 1.5

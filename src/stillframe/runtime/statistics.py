@@ -38,7 +38,7 @@ class Relation:
     """A relation of a source, or a view. Of a session: `changed` rows; `read_seconds` and `read_rows` of its
     state at the source, for views that met a change; `sessions` counts those that this was measured in.
     `row_seconds` is what a row takes that is read there. `distinct` counts the values of columns that are
-    joined, when it had `counted_at` rows."""
+    joined, when it had `counted_at` rows; `changed_since` then so many changed."""
 
     rows: float | None = None
     changed: float | None = None
@@ -47,6 +47,7 @@ class Relation:
     row_seconds: float | None = None
     distinct: Mapping[str, float] = field(default_factory=dict)
     counted_at: float | None = None
+    changed_since: float = 0.0
     sessions: int = 0
 
 
