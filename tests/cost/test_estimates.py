@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from stillframe.algebra import Aggregate, Measure, Output, Plan, Ref, Schema
+from stillframe.algebra import Aggregate, Join, Measure, Output, Plan, Ref, Schema
 from stillframe.algebra.plan import map_scans
 from stillframe.algebra.types import BIGINT
-from stillframe.runtime.estimating import COLUMN_BYTES, Estimate, Estimator, Sized
+from stillframe.change import body
+from stillframe.runtime.estimating import COLUMN_BYTES, Estimate, Estimator, Sized, sized
 from stillframe.runtime.prices import BUILT_IN
 from stillframe.runtime.trial_data import Made
 from stillframe.runtime.trials import Situation
@@ -55,3 +56,18 @@ def test_groups_anew_are_added_up_below_and_above() -> None:
     assert added == pytest.approx(
         2 * 3.0 + 0.5 * 1000 * COLUMN_BYTES * (read + shown), rel=0.03
     )  # sizes are rounded
+
+
+def test_a_tree_is_searched_for_again_when_values_were_counted() -> None:
+    join = body(SHOWN)
+    assert isinstance(join, Join)
+    estimator = Estimator(PRICES, settle_rows=0)
+
+    def searched(values: float) -> int:
+        def size(name: str) -> Sized:
+            return Sized(ROWS[name], 10, distinct={"sensor": values} if name == "reading" else {})
+
+        estimator.tree(join, sized(join, size, frozenset(ROWS)))
+        return len(estimator.trees)
+
+    assert [searched(values) for values in (100, 100, 1000, 100)] == [1, 1, 2, 2]
