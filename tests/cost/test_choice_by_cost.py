@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +13,9 @@ import pytest
 from shops import Shop
 from stillframe.engine import ENGINE_LOST, Engine, EngineError
 from stillframe.lake.frame import ViewState
-from stillframe.runtime import Warehouse, deciding
+from stillframe.runtime import Warehouse, deciding, weighing
+from stillframe.runtime.binding import Binder
+from stillframe.runtime.computing import Computing
 from stillframe.runtime.deciding import FULL, Deciding, Decision, totals
 from stillframe.runtime.definitions import View
 from stillframe.runtime.estimating import Estimator, Sized
@@ -94,6 +96,30 @@ def test_a_view_that_cannot_be_computed_anew_goes_forward(
         assert not result.failures
         assert result.outcomes["joined"].mode == "incremental"
         assert all(found.ok for found in warehouse.verify_all().values())
+
+
+def test_few_rows_that_meet_many_are_not_sent_to_every_task(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent = list[bool]()
+    computing: Callable[..., Computing] = Work._computing
+
+    def seen(self: Work, binder: Binder, each: bool) -> Computing:
+        sent.append(each)
+        return computing(self, binder, each)
+
+    with shop.open() as warehouse:
+        warehouse.refresh()
+        monkeypatch.setattr(Work, "_computing", seen)
+        shop.write("a", "UPDATE customers SET name = name || 'x' WHERE id < 100")
+        warehouse.refresh("always")
+        least = replace(BUILT_IN[shop.engine_name], broadcast_limit=20_000)  # 100 rows and the 1000 they meet
+        monkeypatch.setattr(weighing, "prices", lambda *_: least)
+        shop.write("a", "UPDATE customers SET name = name || 'x' WHERE id < 100")
+        warehouse.refresh("always")
+        shop.write("a", "UPDATE customers SET name = name || 'x' WHERE id = 1")
+        warehouse.refresh("always")
+    assert sent == [True, False, True]
 
 
 def test_over_few_rows_a_view_always_goes_forward(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:

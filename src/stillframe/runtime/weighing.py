@@ -8,12 +8,14 @@ from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
 
+from stillframe.algebra import Join
+from stillframe.algebra.plan import walk
 from stillframe.errors import StillframeError
 from stillframe.lake.frame import ViewState
 from stillframe.runtime.config import DRIVER
 from stillframe.runtime.deciding import FULL, INCREMENTAL, Deciding
 from stillframe.runtime.definitions import COPIES, View
-from stillframe.runtime.estimating import Estimator, Sized, Sizes, relation_size
+from stillframe.runtime.estimating import COLUMN_BYTES, Estimator, Sized, Sizes, relation_size
 from stillframe.runtime.evaluating import MOST_ROWS
 from stillframe.runtime.fixing import positions_of
 from stillframe.runtime.learning import Learning
@@ -61,6 +63,15 @@ class Weighing:
             means.statistics = means.statistics.with_set_aside(decided.set_aside)
             with suppress(OSError):
                 write_statistics(means.lake.path, means.kind, means.statistics)
+
+    def can_be_sent(self, view: View) -> bool:
+        """Whether what comes of the changes of a view's joins may be sent to every task: few rows may meet
+        many."""
+        size = cache(self._sizes(view))
+        joins = (node for node in walk(view.plan) if isinstance(node, Join) and len(node.inputs) > 1)
+        widths = {join: COLUMN_BYTES * len(join.schema) for join in joins}
+        most = self.estimator.prices.broadcast_limit
+        return all(self.estimator.changed_rows(join, size) * each <= most for join, each in widths.items())
 
     def why(self, view: View) -> str:
         return self._deciding.decisions[view.name].why

@@ -319,7 +319,8 @@ class Work:
             pass_on(staged[view.relations[0]], columns, view.schema, folder)
             return self.standing.brought(view, former, rows_in, folder)
         binder = Binder(self.reads, self._tables(), self.means.lake.path, after, upstream)
-        computing = self._computing(binder, rows_in)
+        sent = rows_in <= BROADCAST_ROWS and self.weighing.can_be_sent(view)
+        computing = self._computing(binder, sent)
         compiler = self._compiler(computing)
         folder = self.staging / f"touched-{next(self._numbers)}"
         plan = view.plan
@@ -348,15 +349,15 @@ class Work:
         refers = self._refers(core.join, former, binder)
         spared = Sparing(binder, self.staging / f"spared-{number}", refers).spared(core.plan, changed)
         rows = sum(each.rows for name in changed if (each := binder.change_of(name)) is not None)
-        computing = self._computing(binder, rows)
+        computing = self._computing(binder, rows <= BROADCAST_ROWS)
         found = self._compiler(computing).change(spared.plan, spared.changed)
         if found is None:
             return Staged((), tuple(range(len(core.columns))), core.plan.schema.types, 0, False, small=True)
         return computing.net(found, self.staging / f"core-{number}")
 
-    def _computing(self, binder: Binder, rows: int) -> Computing:
+    def _computing(self, binder: Binder, sent: bool) -> Computing:
         here = self.means.small_changes == DRIVER
-        return Computing(self._engine, binder, rows <= BROADCAST_ROWS, here)
+        return Computing(self._engine, binder, sent, here)
 
     def _compiler(self, computing: Computing) -> Compiler:
         order = Ordering(computing.binder, self.weighing.estimator, self.means.statistics)
