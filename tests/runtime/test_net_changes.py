@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 
 from stillframe.algebra import Column, Schema
 from stillframe.algebra.arrow import COUNT, staged_schema
-from stillframe.algebra.types import BIGINT
-from stillframe.engine import staged_table
+from stillframe.algebra.types import BIGINT, STRING
+from stillframe.engine import Room, staged_table
 from stillframe.runtime.passing import pass_on
 from stillframe.runtime.reads import ViewFiles
 
@@ -33,5 +33,16 @@ def test_an_update_of_a_column_that_is_not_shown_is_no_change(tmp_path: Path) ->
 def test_the_change_of_a_view_is_net_in_all_of_its_columns(tmp_path: Path) -> None:
     path, schema = tmp_path / "change.parquet", Schema((Column("a", BIGINT), Column("b", BIGINT)))
     pq.write_table(UPDATE.rename_columns(["a", "b", COUNT]), path)
-    change = ViewFiles((path,), schema, 2, small=True)
+    change = ViewFiles((path,), schema, 2, Room())
     assert change.is_net_in((0, 1)) and not change.is_net_in((0,))
+
+
+def test_whether_the_driver_may_look_at_a_change_of_a_view_is_told_from_its_rows(tmp_path: Path) -> None:
+    """Documents of one template take little room in a file, and all of it in memory."""
+    path, schema, rows = tmp_path / "change.parquet", Schema((Column("note", STRING),)), 2_000
+    notes = pa.array(["x" * 2_000 + str(number) for number in range(rows)])
+    change = pa.table({"note": notes, COUNT: pa.array([1] * rows)})
+    pq.write_table(change, path, use_dictionary=False, column_encoding={"note": "DELTA_BYTE_ARRAY"})
+    assert path.stat().st_size < 2**20
+    assert not ViewFiles((path,), schema, rows, Room(bytes=2**20)).small
+    assert ViewFiles((path,), schema, rows, Room(bytes=8 * 2**20)).small

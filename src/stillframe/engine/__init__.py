@@ -43,6 +43,7 @@ from stillframe.engine.stage import (
     staged_table,
 )
 from stillframe.engine.tables import Tables, is_nothing
+from stillframe.engine.volumes import apart, fits, held_bytes, row_groups, text_bytes
 from stillframe.engine.words import identifier
 
 __all__ = [
@@ -60,13 +61,16 @@ __all__ = [
     "Staged",
     "Tables",
     "adopt",
+    "apart",
     "canonical_sql",
     "column_batches",
     "columns_of",
     "consolidated_sql",
     "counts_one",
     "engine_errors",
+    "fits",
     "followed_by",
+    "held_bytes",
     "identifier",
     "is_beside",
     "is_connect",
@@ -79,11 +83,13 @@ __all__ = [
     "rewrite",
     "rewrite_here",
     "room_within",
+    "row_groups",
     "select_sql",
     "stage",
     "staged_by_task",
     "staged_query",
     "staged_table",
+    "text_bytes",
     "view_struct",
     "write_frame",
     "write_query",

@@ -22,7 +22,7 @@ from stillframe.engine.words import identifier
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
+    from pyspark.sql.types import StructField, StructType
 
 # Codes of errors that a source or a store of records raises inside a task.
 TOLD_BY_TASKS = (
@@ -38,6 +38,20 @@ TOLD_BY_TASKS = (
     *("LOCKED", "STORE_TAKEN", "STORE_NOT_MADE", "STORE_CHANGED", "STORE_FULL", "READ_ONLY", "NOT_PERMITTED"),
 )
 GROUP_ROWS = 250_000  # of a row group
+DICTIONARY_BYTES = 64 * 1024
+LONG_DIGITS = 18  # of the decimals that a number of 64 bits holds
+CODEC = "spark.sql.parquet.compression.codec"
+# How engines write, each by its own names. Where a dictionary grows longer, values hardly repeat. A change
+# finds its partners by row group, so these are bounded in rows: Spark bounds bytes, and twelve million narrow
+# rows are one.
+FORMAT = {
+    **{"parquet.dictionary.page.size": DICTIONARY_BYTES, "dictionary_page_size_limit": DICTIONARY_BYTES},
+    **{"parquet.block.row.count.limit": GROUP_ROWS, "max_row_group_size": GROUP_ROWS},
+}
+# The second version of the format has better for values that hardly repeat: differences of neighbours. For
+# decimals of more digits than a number of 64 bits has it means an encoding that not all readers know.
+PLAIN = {"parquet.writer.version": "v1", "writer_version": "1.0"}
+DIFFERENCES = {"parquet.writer.version": "v2", "writer_version": "2.0"}
 FILE_ROWS = 100_000  # of the driver that are written to one file; more to two, side by side
 # How often values repeat, in the mean, from where a dictionary of them pays.
 OFTEN_OF_NUMBERS = 16
@@ -101,10 +115,14 @@ def write_query(engine: Engine, sql: str, folder: Path) -> None:
 
 
 def write_frame(rows: DataFrame, folder: Path) -> None:
-    """The same of rows the engine has; errors are the caller's. A change finds its partners by row group,
-    so these are bounded in rows: Spark bounds bytes, and twelve million narrow rows are one. Sail has a bound
-    of its own, 2**20 rows."""
-    rows.write.mode("error").option("parquet.block.row.count.limit", GROUP_ROWS).parquet(str(folder))
+    """The same of rows the engine has; errors are the caller's."""
+    version = PLAIN if any(map(_is_wide, rows.schema.fields)) else DIFFERENCES
+    codec = rows.sparkSession.conf.get(CODEC, "snappy")
+    rows.write.mode("error").options(compression=codec, **FORMAT, **version).parquet(str(folder))
+
+
+def _is_wide(field: StructField) -> bool:
+    return field.dataType.typeName() == "decimal" and field.dataType.precision > LONG_DIGITS
 
 
 def write_rows(table: pa.Table, folder: Path) -> None:
@@ -157,7 +175,7 @@ def table_writer(path: Path, schema: pa.Schema, some: pa.Table) -> pq.ParquetWri
 def _is_number(type_: pa.DataType) -> bool:
     """Whether a file has a number of 32 or 64 bits for each value."""
     if pa.types.is_decimal(type_):
-        return bool(type_.precision <= 18)
+        return bool(type_.precision <= LONG_DIGITS)
     dates = pa.types.is_date32(type_) or pa.types.is_timestamp(type_)
     return bool(dates or pa.types.is_signed_integer(type_))
 

@@ -27,6 +27,7 @@ from stillframe.engine.plan_sql import canonical_sql, consolidated_sql
 from stillframe.engine.room import Room
 from stillframe.engine.session import Engine
 from stillframe.engine.shipping import ship
+from stillframe.engine.volumes import fits
 from stillframe.errors import SourceError
 
 TASK_ROWS = 50_000  # that one task takes without delay
@@ -132,17 +133,10 @@ def staged_query(
     found = folder.iterdir() if folder.is_dir() else ()
     files = tuple(sorted(p for p in found if p.suffix == ".parquet" and p.name[0] not in "._"))
     rows = sum(pq.read_metadata(path).num_rows for path in files)
-    small = _fits(files, rows, room or LITTLE)
+    small = fits(files, rows, room or LITTLE)
     return Staged(
         files if rows else (), tuple(range(len(types))), tuple(types), rows, plain=False, small=small
     )
-
-
-def _fits(files: Sequence[Path], rows: int, room: Room) -> bool:
-    if rows > room.rows:
-        return False
-    footers = map(pq.read_metadata, files)
-    return sum(f.row_group(i).total_byte_size for f in footers for i in range(f.num_row_groups)) <= room.bytes
 
 
 def stage(
@@ -281,7 +275,7 @@ def _net_by_task(
     write_query(engine, consolidated_sql(rows, len(types)), net)
     left = _written(net, positions, types)
     shutil.rmtree(raw)
-    if not _fits(left.files, left.rows, room):
+    if not fits(left.files, left.rows, room):
         return left
     schema = staged_schema(types)
     table = pa.concat_tables([schema.empty_table(), *(_read_as(path, schema) for path in left.files)])

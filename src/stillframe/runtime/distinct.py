@@ -13,18 +13,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from stillframe.engine import apart, row_groups
+
 SAMPLE_ROWS = 20_000
 SAMPLE_FILES = 32
 READ_ROWS = 4_000_000  # of which the sample is drawn
-
-T = TypeVar("T")
 
 
 def distinct_values(sample: pa.ChunkedArray, rows: float) -> float:
@@ -38,25 +37,18 @@ def distinct_values(sample: pa.ChunkedArray, rows: float) -> float:
 
 
 def sampled(files: Sequence[Path], names: Sequence[str]) -> pa.Table | None:
-    """Columns of some rows, drawn from row groups that lie apart; None where there is no row."""
-    groups = [
-        (path, group, footer.row_group(group).num_rows)
-        for path, footer in ((path, pq.read_metadata(path)) for path in _apart(files, SAMPLE_FILES))
-        for group in range(footer.num_row_groups)
-    ]
-    rows = sum(each for _, _, each in groups)
-    chosen = _apart(groups, max(1, len(groups) * READ_ROWS // rows)) if rows else []
-    share = min(1.0, SAMPLE_ROWS / max(1, sum(each for _, _, each in chosen)))
+    """Columns of some rows, drawn from row groups that lie apart; None where there is no row, and an empty
+    table where no column is asked for."""
+    if not names:
+        return pa.table({})
+    groups = row_groups(apart(files, SAMPLE_FILES))
+    rows = sum(footer.num_rows for _, _, footer in groups)
+    chosen = apart(groups, max(1, len(groups) * READ_ROWS // rows)) if rows else []
+    share = min(1.0, SAMPLE_ROWS / max(1, sum(footer.num_rows for _, _, footer in chosen)))
     rng, tables = np.random.default_rng(len(groups)), []
-    for path, group, each in chosen:
+    for path, group, footer in chosen:
         with pq.ParquetFile(path) as file:
             table = file.read_row_group(group, columns=list(names)).select(names)
-        tables.append(table.take(rng.permutation(each)[: max(1, round(share * each))]) if each else table)
+        each = footer.num_rows
+        tables.append(table.take(rng.permutation(each)[: max(1, round(share * each))]))
     return pa.concat_tables(tables) if tables else None
-
-
-def _apart(things: Sequence[T], most: int) -> Sequence[T]:
-    """So many of them at most, evenly spread."""
-    if len(things) <= most:
-        return things
-    return [things[i * len(things) // most] for i in range(most)]

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from hashlib import blake2b
 from itertools import count
 from pathlib import Path
@@ -17,7 +17,7 @@ import pyarrow as pa
 from stillframe.algebra import Schema
 from stillframe.algebra.netting import netted
 from stillframe.algebra.selection import Selection
-from stillframe.engine import Engine, Read, Room, Staged, followed_by, stage, staged_table
+from stillframe.engine import Engine, Read, Room, Staged, fits, followed_by, stage, staged_table
 from stillframe.errors import StillframeError
 from stillframe.lake.frame import ViewState
 from stillframe.lake.lookup import Effort, change_rows, in_order, look_up, whole
@@ -31,12 +31,17 @@ LOOKED_THROUGH = 10_000_000  # rows, for those that spare a job: it would read t
 
 @dataclass(frozen=True)
 class ViewFiles:
-    """The change of a view in one frame, net, in files of the lake; `small` if the driver may look at it."""
+    """The change of a view in one frame, net, in files of the lake."""
 
     files: tuple[Path, ...]
     schema: Schema
     rows: int
-    small: bool
+    room: Room
+
+    @cached_property
+    def small(self) -> bool:
+        """Whether the driver may look at it."""
+        return fits(self.files, self.rows, self.room)
 
     @property
     def positions(self) -> Sequence[int]:

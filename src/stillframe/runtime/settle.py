@@ -30,6 +30,7 @@ from stillframe.engine import (
     Room,
     columns_of,
     engine_errors,
+    held_bytes,
     rewrite,
     rewrite_here,
     write_frame,
@@ -207,14 +208,14 @@ def merged_from(view: ViewState) -> int:
 def _write_net(root: Path, engine: Callable[[], Engine], view: ViewState, folder: Path, room: Room) -> None:
     """Equal floats are given one spelling by the engine alone."""
     floats = any(column.type.name == "DOUBLE" for column in view.schema)
-    size = sum(file.bytes for file in view.changes)
+    files = [root / file.path for file in view.changes]
     most = room.rows if room.beside else MERGED_HERE
-    if floats or unsettled_rows(view) > most or size > room.bytes:
+    if floats or unsettled_rows(view) > most or held_bytes(files) > room.bytes:
         with engine_errors():
             write_frame(net_changes(engine().maintenance, root, view), folder)
         return
     names = view.schema.names
-    net = netted(columns_of([root / f.path for f in view.changes], names, view.schema.types))
+    net = netted(columns_of(files, names, view.schema.types))
     write_rows(net.rename_columns([*names, COUNT]), folder)
 
 

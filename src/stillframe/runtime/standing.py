@@ -60,9 +60,7 @@ class Standing:
         if added:
             paths = tuple(self.means.lake.path / f.path for f in added)
             rows = sum(f.rows for f in added)
-            room, size = self.means.room, sum(f.bytes for f in added)
-            small = rows <= room.rows and size <= room.bytes
-            self.changes[view.name] = ViewFiles(paths, view.schema, rows, small)
+            self.changes[view.name] = ViewFiles(paths, view.schema, rows, self.means.room)
         grown = sum(
             pc.sum(batch.column(0)).as_py() or 0
             for f in added
