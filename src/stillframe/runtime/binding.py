@@ -316,10 +316,10 @@ class Binder:
             return after
         less = self._staged([(left.change, -1)], scan)
         bags = None if after.bags is None or less.bags is None else (*after.bags, *less.bags)
-        small = after.small and less.small
+        small, tables = after.small and less.small, self.tables
 
         def sql() -> str:
-            return self.tables().sum([after.sql(), less.sql()])
+            return tables().sum([after.sql(), less.sql()])
 
         return Table(after.rows + less.rows, bags, sql, small)
 
@@ -331,52 +331,59 @@ class Binder:
         return self.reads.change(relation, self.after[relation.split(".", 1)[0]])
 
     def _staged(self, parts: Sequence[tuple[Staged, int]], scan: Scan) -> Table:
+        tables = self.tables
+
         def sql() -> str:
-            tables = self.tables()
-            return tables.sum([tables.staged(part, scan.schema, sign=sign) for part, sign in parts])
+            return tables().sum([tables().staged(part, scan.schema, sign=sign) for part, sign in parts])
 
         rows = sum(part.rows for part, _ in parts)
         small = all(part.small and part.rows <= TASK_ROWS for part, _ in parts)
         return Table(rows, tuple(parts), sql, small=small)
 
     def _view_rows(self, scan: Scan, keys: Keys | None) -> Table:
-        view = self.upstream[scan.relation]
+        view, tables = self.upstream[scan.relation], self.tables
         if scan.at is Moment.CHANGE:
             change = view.change
             if change is None:
                 rows = view.after.rows + view.before.rows
-                return Table(rows, None, lambda: self._content((view.after, 1), (view.before, -1)))
+                return Table(rows, None, self._content((view.after, 1), (view.before, -1)))
             return Table(
                 change.rows,
                 ((change, 1),),
-                lambda: self.tables().view_rows(change.files, change.schema, signed=True),
+                lambda: tables().view_rows(change.files, change.schema, signed=True),
             )
         state = view.after if scan.at is Moment.AFTER else view.before
         if state.changes and self._is_whole(state):
-            return Table(state.rows, None, lambda: self._whole(state))
+            return Table(state.rows, None, self._whole(state))
         for looked_for in (keys, None) if keys is not None else (None,):
             name = None if view.own else scan.relation
             found = self.reads.looked_up(self.root, state, name, looked_for, thorough=self._thorough)
             if found is not None:
                 return self._staged([(found, 1)], scan)
         if not state.base and not state.changes:
-            return Table(0, (), lambda: self._content((state, 1)))
-        return Table(state.rows, None, lambda: self._content((state, 1)))
+            return Table(0, (), self._content((state, 1)))
+        return Table(state.rows, None, self._content((state, 1)))
 
     def _is_whole(self, view: ViewState) -> bool:
         return self.anew and is_keyed(view)
 
-    def _whole(self, view: ViewState) -> str:
-        return self.tables().plain_rows(lambda session: content(session, self.root, view), view.schema)
+    def _whole(self, view: ViewState) -> Callable[[], str]:
+        tables, root = self.tables, self.root
+        return lambda: tables().plain_rows(lambda session: content(session, root, view), view.schema)
 
-    def _content(self, *views: tuple[ViewState, int]) -> str:
-        tables, parts = self.tables(), list[str]()
-        for view, sign in views:
-            base = [self.root / f.path for f in view.base]
-            changes = [self.root / f.path for f in view.changes]
-            parts.append(tables.view_rows(base, view.schema, signed=False, sign=sign))
-            parts.append(tables.view_rows(changes, view.schema, signed=True, sign=sign))
-        return tables.sum(parts)
+    def _content(self, *views: tuple[ViewState, int]) -> Callable[[], str]:
+        tables, root = self.tables, self.root
+
+        def sql() -> str:
+            parts = list[str]()
+            for view, sign in views:
+                base = [root / f.path for f in view.base]
+                changes = [root / f.path for f in view.changes]
+                parts.append(tables().view_rows(base, view.schema, signed=False, sign=sign))
+                parts.append(tables().view_rows(changes, view.schema, signed=True, sign=sign))
+            return tables().sum(parts)
+
+        return sql
 
 
 def meeting(table: pa.Table, read: Sequence[int], conditions: Sequence[Scalar], most: int) -> pa.Table:

@@ -165,6 +165,13 @@ class Reads:
         marks = None if keys is None else (keys.column, frozenset(keys.values.to_pylist()))
         return self._staged(("state", relation, marks), relation, read)
 
+    def forget(self) -> None:
+        """Nothing is asked for any more. Rows in memory go now, and not when cycles of objects are collected,
+        which in a process that runs for days may be sessions later."""
+        for kept in (self._memo, self._looked_up):
+            kept.clear()
+        self._ahead = {}
+
     def known(self, relation: str) -> Staged | None:
         """The whole state, if it was read."""
         return self._memo.get(("state", relation, None))

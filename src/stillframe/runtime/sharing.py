@@ -102,6 +102,9 @@ class Sharing:
                 more |= {name} if found.rows else set()
         return (chosen.over(plan, names), changed | more) if names else (plan, changed)
 
+    def forget(self) -> None:
+        self._changes.clear()
+
     def _from(self, frame: object) -> Chosen:
         if not self._cores:
             return Chosen({})

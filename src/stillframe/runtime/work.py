@@ -163,6 +163,9 @@ class Work:
             with suppress(Exception):  # a hint for later sessions; the frame is there, whatever fails here
                 self.means.statistics = self.weighing.learned(self.standing.all_states())
         finally:
+            self.reads.forget()
+            self.sharing.forget()
+            self._ahead = Taken()
             self.means.lake.discard(self.staging)
         self.means.observe(Step.PUBLISHED, str(frame.number))
         Begun(self.means.lake.path).forget(
