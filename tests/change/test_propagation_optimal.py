@@ -175,6 +175,14 @@ def test_the_order_of_blocks_decides_between_before_and_after() -> None:
     )
 
 
+def test_of_ten_inputs_no_tree_is_cheaper() -> None:
+    graph = random_graph(Random(SEED), 10)
+    model = Linear(graph)
+    choice = choose(graph, model)
+    assert choice.exact and choice.tree is not None
+    assert choice.cost <= cost_of(good_tree(graph, model), model) * (1 + 1e-9)
+
+
 def test_a_wide_join_gets_a_good_tree() -> None:
     for seed in range(SEED, SEED + 5):
         graph = random_graph(Random(seed), 16)

@@ -7,17 +7,20 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from stillframe.cli import calibrating as verb
 from stillframe.cli.main import main
 from stillframe.engine import Engine
 from stillframe.runtime import calibrating, fitting
+from stillframe.runtime.driver_trials import driver_trials
 from stillframe.runtime.prices import BUILT_IN, prices
 from stillframe.runtime.trials import Trial
 
 DEAR = {
-    kind: replace(each, per_job=0.5, per_stage=0.25, per_byte_scanned=4e-8) for kind, each in BUILT_IN.items()
+    kind: replace(each, per_job=0.5, per_stage=0.25, per_byte_scanned=4e-8, per_driver_second=3.0)
+    for kind, each in BUILT_IN.items()
 }
 
 
@@ -57,6 +60,7 @@ def test_prices_are_stored_used_and_told(shop, opened, capsys):
     path = shop.root / "warehouse" / "calibration" / "sail.json"
     assert document["stored"] == str(path) and document["fit"]["median_error"] < 1e-6
     assert document["prices"]["per_job"] == pytest.approx(0.5)
+    assert document["prices"]["per_driver_second"] == pytest.approx(3.0)
     assert json.loads(path.read_text())["prices"] == document["prices"]
     assert {"cores", "pysail"} <= document["machine"].keys()
     assert [each.closed for each in opened] == [True]
@@ -122,6 +126,15 @@ def test_the_first_round_is_not_counted_and_rounds_are_interleaved(tmp_path: Pat
         Stopped({"engine": "sail"}), jobs, tmp_path, lambda _: None, lambda: next(ticks)
     )
     assert times == [[1, 3, 5], [2, 4, 6]] and run == ["a", "b"] * 4
+
+
+def test_the_driver_alone_does_what_its_speed_is_told_by(tmp_path: Path):
+    made = (100_000, 100_000, 40_000)
+    for number, (job, rows) in enumerate(zip(driver_trials(tmp_path), made, strict=True)):
+        assert [price for price, charge in job.charges.items() if charge] == ["per_driver_second"]
+        job.run(Stopped({"engine": "spark"}), tmp_path / f"{number}")
+        found = [pq.read_table(path) for path in (tmp_path / f"{number}" / "written").iterdir()]
+        assert sum(table.num_rows for table in found) == rows
 
 
 @pytest.mark.engine

@@ -14,12 +14,12 @@ from shops import Shop
 from stillframe.engine import ENGINE_LOST, Engine, EngineError
 from stillframe.lake.frame import ViewState
 from stillframe.runtime import Warehouse, deciding, weighing
-from stillframe.runtime.binding import Binder
 from stillframe.runtime.computing import Computing
 from stillframe.runtime.deciding import FULL, Deciding, Decision, totals
 from stillframe.runtime.definitions import View
 from stillframe.runtime.estimating import Estimator, Sized
 from stillframe.runtime.learning import Learning
+from stillframe.runtime.ordering import Ordering
 from stillframe.runtime.outcome import Outcome
 from stillframe.runtime.prices import BUILT_IN
 from stillframe.runtime.statistics import GROWTH, Statistics, read_statistics, write_statistics
@@ -72,6 +72,8 @@ def test_a_large_change_computes_anew_and_says_why(shop: Shop, monkeypatch: pyte
         assert result.outcomes["always"].mode == "incremental"  # its policy says so
         cost = result.outcomes["always"].cost
         assert cost is not None and cost["measured"] > 0 and cost["incremental"] > 0 and cost["full"] > 0
+        assert cost["way"] in ("by rows", "by columns", "by jobs")
+        assert cost["why"].startswith("by its changes about") and "anew about" in cost["why"]
         assert result.frame.views["joined"].session["cost"]["estimated"] > 0
         assert all(found.ok for found in warehouse.verify_all().values())
 
@@ -104,9 +106,10 @@ def test_few_rows_that_meet_many_are_not_sent_to_every_task(
     sent = list[bool]()
     computing: Callable[..., Computing] = Work._computing
 
-    def seen(self: Work, binder: Binder, each: bool) -> Computing:
-        sent.append(each)
-        return computing(self, binder, each)
+    def seen(self: Work, order: Ordering) -> Computing:
+        found = computing(self, order)
+        sent.append(found.broadcast())
+        return found
 
     with shop.open() as warehouse:
         warehouse.refresh()
@@ -120,6 +123,28 @@ def test_few_rows_that_meet_many_are_not_sent_to_every_task(
         shop.write("a", "UPDATE customers SET name = name || 'x' WHERE id = 1")
         warehouse.refresh("always")
     assert sent == [True, False, True]
+
+
+@pytest.mark.parametrize("small_changes", ["driver", "engine"])
+def test_what_is_sent_is_asked_about_only_where_a_job_of_spark_is_written(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, small_changes: str
+) -> None:
+    asked = list[bool]()
+    can_be_sent: Callable[[Ordering], bool] = Ordering.can_be_sent
+
+    def seen(order: Ordering) -> bool:
+        asked.append(can_be_sent(order))
+        return asked[-1]
+
+    shop.configure(extra=f"small_changes: {small_changes}\n")
+    with shop.open() as warehouse:
+        warehouse.refresh()
+        monkeypatch.setattr(Ordering, "can_be_sent", seen)
+        monkeypatch.setattr(Computing, "_one_task", lambda *_: False)
+        shop.write("a", "UPDATE customers SET name = name || 'x' WHERE id < 100")
+        warehouse.refresh("always")
+        assert warehouse.verify("always").ok
+    assert bool(asked) is (small_changes == "engine" and shop.engine_name == "spark")
 
 
 def test_over_few_rows_a_view_always_goes_forward(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -349,6 +374,10 @@ def test_a_trial_is_paid_for_before_it_begins(
 ) -> None:
     """One that takes the engine with it would come again in every session."""
     monkeypatch.setattr(deciding, "FEW_ROWS", 1000)
+    # A job costs what makes few rows dearer anew than by a look-up, by the model alone, yet not thirty times.
+    prices = replace(BUILT_IN["sail"], per_job=0.02)
+    monkeypatch.setattr(weighing, "prices", lambda *_: prices)
+    shop.configure(extra="small_changes: driver\n")
     forward = Work._incremental
 
     def lost(work: Work, view: View, former: ViewState) -> Outcome:
@@ -357,11 +386,12 @@ def test_a_trial_is_paid_for_before_it_begins(
         return forward(work, view, former)
 
     def known(warehouse: Warehouse) -> Statistics:
-        found = Statistics().with_set_aside({"joined": 1e6})
+        sizes = read_statistics(warehouse.lake.path, engine_name).relations
+        found = Statistics(sizes).with_set_aside({"joined": 1e6})
         for _ in range(20):
             for name in warehouse.definitions().views:
-                found = found.with_measure(name, "by columns", 2, 1.0, 30.0)
-                found = found.with_measure(name, "by columns, then rows", 2, 1.0, 30.0)
+                for way in ("by columns", "by columns, then rows"):
+                    found = found.with_measure(name, way, 2, 1.0, 30.0)
         return found
 
     with shop.open() as warehouse:

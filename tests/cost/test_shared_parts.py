@@ -114,7 +114,7 @@ def shared_by(
 ) -> set[str]:
     """The relations that views are said to share, each view a join of l, o and one more of its name."""
     plans = {f"v{i}": of_three(last) for i, last in enumerate(views)}
-    going = Going(frozenset(plans), lambda _: sizes.__getitem__, Estimator(price, 0.1))
+    going = Going(plans, lambda _: sizes.__getitem__, Estimator(price, 0.1))
     chosen = Cores(plans).chosen(plans, going.worth)
     return {name for plan in plans.values() for core in chosen.of(plan) for name in relations(core.join)}
 
@@ -140,7 +140,7 @@ def test_a_view_that_would_be_dearer_over_a_part_does_not_read_it(changed: float
     plans: dict[str, Plan] = {f"v{i}": Project(part, (Output("x", Ref(i, INT)),)) for i in range(2)}
     plans |= {"of_three": of_three("s"), "beside": of_three("t")}
     known = {**dict.fromkeys(plans, sizes.__getitem__), "of_three": of_it.__getitem__}
-    going = Going(frozenset(plans), known.__getitem__, Estimator(BUILT_IN["sail"], 0.1))
+    going = Going(plans, known.__getitem__, Estimator(BUILT_IN["sail"], 0.1))
     chosen = Cores(plans).chosen(plans, going.worth)
     assert len(chosen.of(plans["v0"])) == len(chosen.of(plans["v1"])) == 1
     assert bool(chosen.of(plans["of_three"])) == reads_it

@@ -140,6 +140,7 @@ TEXTS = {
     "ordered": "SELECT id FROM a.orders ORDER BY amount",
     "latest": "SELECT p.id, t.id AS last FROM b.people p LEFT JOIN (SELECT id, customer FROM a.orders"
     " QUALIFY row_number() OVER (PARTITION BY customer ORDER BY id DESC) = 1) t ON t.customer = p.id",
+    "one_set": "SELECT town, sum(amount) AS total FROM a.orders GROUP BY GROUPING SETS ((town))",
 }
 # Where DuckDB says it otherwise, or means something else: its count_if of no value is NULL.
 IN_DUCKDB = {

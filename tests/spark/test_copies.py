@@ -361,7 +361,23 @@ def test_a_relation_that_is_dear_to_ask_for_is_copied(copied: Shop, monkeypatch:
             assert warehouse.maintain().outcomes["joined"].mode == "incremental"
             assert copies_in(warehouse) == {"copy~b.people"}
             assert_right(warehouse)
-        assert warehouse.plan("joined")["copies"]["b.people"]["copied"]
+        told = warehouse.plan("joined")["copies"]["b.people"]
+        assert told["copied"] and told["read"]
+
+
+def test_a_view_that_a_live_protocol_leads_is_told_to_read_its_sources(copied: Shop) -> None:
+    led = (
+        "CREATE MATERIALIZED VIEW led WITH (algorithm = 'strobe') AS"
+        " SELECT o.id, p.id AS who, p.name FROM a.orders o JOIN b.people p ON p.id = o.who;"
+    )
+    copied.views(text({"joined": VIEWS["joined"]}) + "\n" + led)
+    with copied.open() as warehouse:
+        warehouse.refresh()
+        for name, read in (("joined", True), ("led", False)):
+            told = warehouse.plan(name)["copies"]
+            assert {
+                relation: (each["copied"], each["read"]) for relation, each in told.items()
+            } == dict.fromkeys(("a.orders", "b.people"), (True, read))
 
 
 def test_a_copy_that_is_dearer_to_keep_is_given_up(copied: Shop) -> None:
@@ -386,14 +402,14 @@ def test_a_copy_that_is_dearer_to_keep_is_given_up(copied: Shop) -> None:
 
 def test_a_choice_is_not_changed_for_little() -> None:
     known = Relation(rows=1e6, read_seconds=0.05, changed=0.0, sessions=9)
-    new, old = (Worth.of(known, BUILT_IN["sail"], 0.1, 3, kept=kept) for kept in (False, True))
+    new, old = (Worth.of(known, BUILT_IN["sail"], 0.1, 36, kept=kept) for kept in (False, True))
     assert new.is_worth_it and old.is_worth_it
     close = Relation(rows=1e6, read_seconds=0.021, changed=0.0, sessions=9)
-    new, old = (Worth.of(close, BUILT_IN["sail"], 0.1, 3, kept=kept) for kept in (False, True))
+    new, old = (Worth.of(close, BUILT_IN["sail"], 0.1, 36, kept=kept) for kept in (False, True))
     assert not new.is_worth_it and old.is_worth_it
     once = Relation(read_seconds=9.0, sessions=1)
-    assert not Worth.of(once, BUILT_IN["sail"], 0.1, 3, kept=False).is_worth_it
-    never = Worth.of(Relation(rows=1e6, changed=1e6), BUILT_IN["sail"], 0.1, 3, kept=True)
+    assert not Worth.of(once, BUILT_IN["sail"], 0.1, 36, kept=False).is_worth_it
+    never = Worth.of(Relation(rows=1e6, changed=1e6), BUILT_IN["sail"], 0.1, 36, kept=True)
     assert never.is_worth_it, "a copy is not given up for asking that was never measured"
 
 

@@ -171,6 +171,33 @@ def test_rows_of_a_key_are_brought_together_and_added_up(
     assert together == (of_key if engine_name == "spark" else [])
 
 
+def test_what_changed_is_sent_to_every_task(
+    filled: Shop, engine_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a hint: this Spark would send nothing by itself."""
+    if engine_name != "spark":
+        pytest.skip("Sail decides by itself")
+    define(filled, SHOWN, "driver\ncopies: all")
+    plans: list[str] = []
+
+    def seen(engine: Engine, sql: str, folder: Path) -> None:
+        if " JOIN " in sql:
+            (plan,) = engine.maintenance.sql(f"EXPLAIN {sql}").collect()
+            plans.append(plan[0])
+        write_query(engine, sql, folder)
+
+    with filled.open() as warehouse:
+        warehouse.refresh()
+        warehouse.engine.maintenance.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
+        driver_takes(50, monkeypatch.setattr)
+        filled.write("a", *MANY[:2])
+        monkeypatch.setattr(computing, "write_query", seen)
+        result = warehouse.maintain()
+        assert result.outcomes["joined"].mode == "incremental"
+        assert all(found.ok for found in warehouse.verify_all().values())
+    assert plans and all("BroadcastHashJoin" in plan for plan in plans)
+
+
 def test_more_than_is_held_goes_through_files(filled: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reads, "ALL_HELD", 0)
     define(filled, SHOWN, "driver\ncopies: all")

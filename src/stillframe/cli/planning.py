@@ -224,9 +224,13 @@ def _add_statistics(root: Tree, found: Mapping[str, Any]) -> None:
             words += f", {seconds(known['read_seconds'])} a session to read at its source"
         for column, values in known["distinct"].items():
             words += f"; {column}: {values:.3g} values"
+        for column, length in known["text_bytes"].items():
+            words += f"; {column}: {_many(round(length), 'byte')}"
         branch.add(Text(words))
     for relation, copy in found.get("copies", {}).items():
-        words = f"{relation}: {'copied' if copy['copied'] else 'read at its source'}"
+        words = f"{relation}: {'copied' if copy['read'] else 'read at its source'}"
+        if copy["copied"] and not copy["read"]:
+            words += ", and copied for other views"
         if "wanted" in copy:
             asking, keeping = seconds(copy["asking_seconds"]), seconds(copy["keeping_seconds"])
             words += f"; asking takes {asking} a session, a copy {keeping}"

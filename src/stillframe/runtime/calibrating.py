@@ -1,5 +1,5 @@
-"""The prices of an engine on the machine at hand: jobs like those of refreshes are timed over made-up data,
-and the prices are taken that explain their times best.
+"""The prices of an engine on the machine at hand, and of the driver beside it: jobs like those of refreshes
+are timed over made-up data, and the prices are taken that explain their times best.
 
 The jobs differ in what they are charged most of, so that prices can be told apart. They run in rounds, so
 that whatever else the machine does meets all of them; of a job's times the middle one counts. The first round
@@ -20,6 +20,8 @@ from typing import Any
 from stillframe.change.propagation import Calibration
 from stillframe.engine import Engine
 from stillframe.errors import StillframeError
+from stillframe.lake.warm import WARM
+from stillframe.runtime.driver_trials import driver_trials
 from stillframe.runtime.fitting import Fit, fitted
 from stillframe.runtime.prices import BUILT_IN, Measured, this_machine
 from stillframe.runtime.trial_data import Made
@@ -74,6 +76,7 @@ def trials(engine: str, folder: Path, rows: int) -> list[Trial]:
         grouped("grouped, few", fewer, sensor.rows, engine),
         into_files("into one file", fewer, 1, engine),
         into_files("into many files", fewer, 24, engine),
+        *driver_trials(folder),
     ]
 
 
@@ -113,7 +116,10 @@ def calibrate(
     observe("making up data")
     began = time.perf_counter()
     jobs = trials(engine.kind, folder, rows)
-    times = timed(engine, jobs, folder, observe, clock)
+    try:
+        times = timed(engine, jobs, folder, observe, clock)
+    finally:
+        WARM.keep(folder, ())
     middle = [median(each) for each in times]
     known = BUILT_IN[engine.kind].to_json()
     fit = fitted([job.charges for job in jobs], middle, {price: known[price] for price in PRICES})
@@ -134,8 +140,8 @@ def calibrate(
 
 
 def refuse_nonsense(fit: Fit) -> None:
-    """Prices by which a job, a row more to read or a row more to write cost nothing, or which miss most jobs
-    by far, choose worse than those that are built in."""
+    """Prices by which a job, a row more to read or to write, or what the driver does cost nothing, or which
+    miss most jobs by far, choose worse than those that are built in."""
     prices = fit.prices
     free = [
         what
@@ -143,6 +149,7 @@ def refuse_nonsense(fit: Fit) -> None:
             ("a job", ("per_job", "per_stage", "per_file_written")),
             ("reading", ("per_byte_scanned",)),
             ("writing", ("per_row_made", "per_byte_written")),
+            ("the driver", ("per_driver_second",)),
         )
         if not any(prices[name] for name in names)
     ]

@@ -22,9 +22,8 @@ from stillframe.change import Fetch, body, fetches
 from stillframe.protocol.terms import Question, question_plan
 from stillframe.protocol.view import JoinView
 from stillframe.runtime.holding import SMALL, Holding, bag_of
+from stillframe.runtime.reads import KEY_LIMIT
 from stillframe.sources.base import Committed, Keys, Position, Source
-
-KEY_LIMIT = 20_000
 
 
 @dataclass(frozen=True)

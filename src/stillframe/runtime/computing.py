@@ -34,12 +34,12 @@ LIGHT_ROWS = 100_000  # of a table that is sent to every task
 
 @dataclass(frozen=True)
 class Computing:
-    """`broadcast` says that what changes is small enough to be sent to every task with all it joins; `here`
-    that the driver may compute what is small."""
+    """`broadcast` says whether what changes is small enough to be sent to every task with all it joins; it is
+    asked when a job is written. `here` says that the driver may compute what is small."""
 
     engine: Callable[[], Engine]
     binder: Binder
-    broadcast: bool = False
+    broadcast: Callable[[], bool] = lambda: False
     here: bool = True
 
     def net(self, plan: Plan, folder: Path) -> Staged:
@@ -74,7 +74,7 @@ class Computing:
         tables = {scan.relation: self.binder.bound[scan.relation] for scan in scans(plan)}
         one_task = self._one_task(plan)
         light = None
-        if self.broadcast and not one_task and engine.kind == "spark":
+        if not one_task and engine.kind == "spark" and self.broadcast():
             light = frozenset(name for name, table in tables.items() if table.rows <= LIGHT_ROWS)
         writer = replace(engine.writer, one_task=one_task, plain=plain, light=light)
         return select_sql(plan, lambda scan: tables[scan.relation].sql(), writer)

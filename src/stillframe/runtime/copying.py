@@ -4,18 +4,19 @@ more than a session."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from stillframe.algebra import scans
 from stillframe.change.propagation import Calibration
 from stillframe.lake.frame import Frame, ViewState
 from stillframe.runtime.config import ENGINES, Project
 from stillframe.runtime.copies import Copies, columns_kept, copy_name, made_since, with_copies
 from stillframe.runtime.definitions import Definitions
-from stillframe.runtime.estimating import COLUMN_BYTES
 from stillframe.runtime.prices import prices
 from stillframe.runtime.statistics import Relation, read_statistics
+from stillframe.runtime.widths import schema_bytes
 
 SESSIONS = 3  # after which what reading at the source takes is known
 CLEARLY = 2.0  # by what the one has to be cheaper than the other for a copy to be made, or given up
@@ -35,9 +36,9 @@ class Worth:
 
     @classmethod
     def of(
-        cls, known: Relation, prices: Calibration, settle_rows: float, columns: int, *, kept: bool
+        cls, known: Relation, prices: Calibration, settle_rows: float, row_bytes: float, *, kept: bool
     ) -> Worth:
-        volume = (known.changed or 0.0) * COLUMN_BYTES * columns
+        volume = (known.changed or 0.0) * row_bytes
         rewritten = (prices.per_byte_scanned + prices.per_byte_written) / settle_rows if settle_rows else 0.0
         keeping = FIXED_SECONDS + volume * (prices.per_byte_written + rewritten)
         return cls(known.read_seconds or 0.0, keeping, known.sessions >= SESSIONS, kept)
@@ -82,15 +83,18 @@ class Copying:
         return self._memo[2]
 
     def told(
-        self, definitions: Definitions, frame: Frame | None, relations: Iterable[str]
+        self, definitions: Definitions, frame: Frame | None, relations: Iterable[str], asked: Collection[str]
     ) -> dict[str, dict[str, Any]]:
-        """Of each relation, whether it is copied and, where that was a choice, by what."""
+        """Of each relation a view is about, whether it is copied and, where that was a choice, by what; and
+        whether the view reads the copy, or `asked` the source."""
         shown = _views(frame)
         worth = self._worth(definitions, shown)
-        return {
-            name: worth[name].to_json() if name in worth else {"copied": copy_name(name) in shown}
-            for name in relations
-        }
+        found = {}
+        for name in relations:
+            copied = copy_name(name) in shown
+            known = worth[name].to_json() if name in worth else {"copied": copied}
+            found[name] = {**known, "read": copied and name not in asked}
+        return found
 
     def _worth(self, definitions: Definitions, shown: Mapping[str, ViewState]) -> dict[str, Worth]:
         """`definitions` are those that read relations only."""
@@ -98,13 +102,23 @@ class Copying:
             return {}
         engine, warehouse = self._project.spark.get("engine", ENGINES[0]), self._project.warehouse
         known, paid = read_statistics(warehouse, engine), prices(engine, warehouse)
-        columns = columns_kept(view.plan for view in definitions.views.values())
+        plans = [view.plan for view in definitions.views.values()]
+        columns, schemas = (
+            columns_kept(plans),
+            {each.relation: each.schema for p in plans for each in scans(p)},
+        )
+
+        def row_bytes(name: str) -> float:
+            held = [schemas[name][i] for i in columns.get(name, ())]
+            texts = known.of(copy_name(name)).text_bytes or known.of(name).text_bytes
+            return sum(schema_bytes(held, texts))
+
         return {
             name: Worth.of(
                 known.of(name),
                 paid,
                 self._project.settle.rows,
-                len(columns.get(name, ())),
+                row_bytes(name),
                 kept=copy_name(name) in shown,
             )
             for view in definitions.views.values()

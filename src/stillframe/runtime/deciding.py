@@ -20,7 +20,7 @@ from typing import Any
 
 from stillframe.errors import StillframeError
 from stillframe.runtime.definitions import COPIES, View
-from stillframe.runtime.estimating import Estimate, Estimator, Sized, Sizes
+from stillframe.runtime.estimating import JOBS, Estimate, Estimator, Sized, Sizes, view_size
 from stillframe.runtime.statistics import GROWTH, Statistics
 
 FEW_ROWS = 100_000  # over so few rows nothing is gained by computing anew
@@ -44,10 +44,12 @@ class Decision:
     def to_json(self) -> dict[str, Any]:
         each = self.estimate
         return {
-            "estimated": round(each.full if self.mode == FULL else each.incremental + each.settling, 4),
+            "estimated": round(each.full if self.mode == FULL else each.incremental, 4),
             "incremental": round(each.incremental, 4),
             "full": round(each.full, 4),
             "settling": round(each.settling, 4),
+            "way": f"by {JOBS}" if self.mode == FULL else each.way,
+            "why": self.why,
         }
 
 
@@ -110,7 +112,7 @@ class Deciding:
 
         def size(name: str) -> Sized:
             if name in found:
-                return Sized(self.rows(name) or 0.0, found[name].rows_out)
+                return view_size(self.statistics.of(name), self.rows(name) or 0.0, found[name].rows_out)
             return sizes(name)
 
         more = growth(view.name, self.statistics) if learned else None

@@ -14,13 +14,13 @@ before.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from math import log2
 
-from stillframe.algebra import Aggregate, Join, Plan, Project, Scan, Semi, Window, relations, scans
+from stillframe.algebra import Aggregate, Join, Plan, Project, Semi, Window, relations, scans
 from stillframe.algebra.scalar import refs
-from stillframe.change import Keywise, body, columns_read, goes_on, keyed_inputs, terms
+from stillframe.change import Keywise, body, goes_on, keyed_inputs, terms
 from stillframe.change.propagation import (
     Calibration,
     JoinGraph,
@@ -34,11 +34,12 @@ from stillframe.change.propagation import (
     propagated,
 )
 from stillframe.engine import Room
+from stillframe.runtime.asking import counted, seconds_asked
 from stillframe.runtime.columnar import is_columnar
 from stillframe.runtime.evaluating import is_exact
 from stillframe.runtime.statistics import Relation
+from stillframe.runtime.widths import bytes_read, column_bytes, row_bytes, texts_read
 
-COLUMN_BYTES = 12  # of a row as it is read
 UNKNOWN_ROWS = 100_000  # of a relation that only its source has: it is asked for few of them by key
 LOOK_UP, ROW_HERE = 0.005, 1e-5  # seconds, of the driver
 COLUMNAR_SHARE = 0.6  # of the rows there is room for: that many changed ones are computed in columns
@@ -51,12 +52,14 @@ TOUCHED_BY_LOOK_UP = 8  # rows of a column that are read for a value that is loo
 @dataclass(frozen=True)
 class Sized:
     """A relation or view that is read: its rows before, and how many changed. `row_seconds` is what a row
-    takes at its source, 0 of what the lake has."""
+    takes at its source, 0 of what the lake has. `distinct` counts the values of columns,
+    `text_bytes` says how long those are that may be long."""
 
     rows: float
     change: float
     row_seconds: float = 0.0
     distinct: Mapping[str, float] = field(default_factory=dict)
+    text_bytes: Mapping[str, float] = field(default_factory=dict)
 
 
 Sizes = Callable[[str], Sized]
@@ -65,7 +68,13 @@ Sizes = Callable[[str], Sized]
 def relation_size(known: Relation, change: float) -> Sized:
     """A relation that only its source has."""
     seconds = SOURCE_ROW_SECONDS if known.row_seconds is None else known.row_seconds
-    return Sized(UNKNOWN_ROWS if known.rows is None else known.rows, change, seconds, known.distinct)
+    rows = UNKNOWN_ROWS if known.rows is None else known.rows
+    return Sized(rows, change, seconds, known.distinct, known.text_bytes)
+
+
+def view_size(known: Relation, rows: float, change: float) -> Sized:
+    """A view, or a copy of a relation."""
+    return Sized(rows, change, distinct=known.distinct, text_bytes=known.text_bytes)
 
 
 @dataclass(frozen=True)
@@ -95,8 +104,8 @@ def sized(join: Join, sizes: Sizes, changed: frozenset[str]) -> JoinGraph:
         here = _about(sum(each.rows for each in read))
         change = _about(sum(sizes(name).change for name in relations(plan) if name in changed))
         leaving = min(change / 2, here)
-        size = Size(here, change - leaving, leaving, COLUMN_BYTES * max(1, len(plan.schema)))
-        return Statistics(size, _distinct(plan, sizes))
+        size = Size(here, change - leaving, leaving, _row_bytes(plan, sizes))
+        return Statistics(size, counted(plan, sizes))
 
     return join_graph(join, [known(plan) for plan in join.inputs], changed)
 
@@ -106,12 +115,34 @@ def joined_size(plan: Plan, sizes: Sizes, change: float) -> Sized:
     join = body(plan)
     assert isinstance(plan, Project) and isinstance(join, Join)
     graph, distinct = sized(join, sizes, frozenset()), dict[str, float]()
+    widths = column_bytes(plan, lambda name: sizes(name).text_bytes)
     for output in plan.outputs:
         for position in refs(output.scalar):
             place = join.input_of(position)
-            known = _distinct(join.inputs[place], sizes).get(position - join.offsets[place])
+            known = counted(join.inputs[place], sizes).get(position - join.offsets[place])
             distinct |= {} if known is None else {output.name: known}
-    return Sized(graph.rows(graph.everything), change, distinct=distinct)
+    rows, texts = graph.rows(graph.everything), dict(zip(plan.schema.names, widths, strict=True))
+    return Sized(rows, change, distinct=distinct, text_bytes=texts)
+
+
+def as_read(plan: Plan, sizes: Sizes) -> Sizes:
+    """Without texts that the plan does not read: they stay in their columns."""
+    read = texts_read([plan])
+    return lambda name: with_texts(sizes(name), read.get(name, {}))
+
+
+def with_texts(known: Sized, read: Collection[str]) -> Sized:
+    if all(column in read for column in known.text_bytes):
+        return known
+    return replace(known, text_bytes={c: size for c, size in known.text_bytes.items() if c in read})
+
+
+def _row_bytes(plan: Plan, sizes: Sizes) -> float:
+    return row_bytes(plan, lambda name: sizes(name).text_bytes)
+
+
+def _bytes_read(plan: Plan, sizes: Sizes) -> dict[str, float]:
+    return bytes_read(plan, lambda name: sizes(name).text_bytes)
 
 
 def _looked_up(graph: JoinGraph) -> JoinGraph:
@@ -123,13 +154,6 @@ def _looked_up(graph: JoinGraph) -> JoinGraph:
 def _about(rows: float) -> float:
     """To one part in eight: sizes that differ by less ask for the same tree."""
     return float(rows) if rows < 8 else 2.0 ** (round(8 * log2(rows)) / 8)
-
-
-def _distinct(plan: Plan, sizes: Sizes) -> dict[int, float]:
-    if not isinstance(plan, Scan):
-        return {}
-    known = sizes(plan.relation).distinct
-    return {i: known[column.name] for i, column in enumerate(plan.schema) if column.name in known}
 
 
 @dataclass
@@ -158,6 +182,7 @@ class Estimator:
     ) -> Estimate:
         """Of a plan as it is maintained, of a view with so many rows now. `growth` is by what more rows of
         change it was seen to make, of so many, than it should."""
+        sizes = as_read(plan, sizes)
         changed = frozenset(name for name in relations(plan) if sizes(name).change)
         rows_in = sum(sizes(name).change for name in relations(plan))
         inputs = plan.inputs if isinstance(plan, Keywise) else (plan,)
@@ -175,11 +200,11 @@ class Estimator:
         going = self._prices(own)
         made = self._rows_out(plan, rows, change)
         out = made if growth is None else growth(rows_in) * made
-        width = COLUMN_BYTES * len(plan.schema)
+        width = _row_bytes(plan, sizes)
         if isinstance(plan, Keywise):
             incremental += self._touched(plan, sizes, rows * width, going)
-            full += self.prices.per_stage + self._grouped(plan, below)
-        asked, everything = self._asked(plan, sizes, rows_in)
+            full += self.prices.per_stage + self._grouped(plan, sizes, below)
+        asked, everything = seconds_asked(plan, sizes)
         here = self.room.rewrites and plan.schema.keys and out <= self.room.read
         by = in_columns(self.prices) if here else self.prices
         settling = out * width * (by.per_byte_scanned + by.per_byte_written)
@@ -205,7 +230,7 @@ class Estimator:
         seconds, _, change, _ = self._branch(join, sizes, changed, way)
         if kept:
             going = self._prices(way)
-            width = COLUMN_BYTES * len(plan.schema)
+            width = _row_bytes(plan, sizes)
             seconds += _written(going, change, width) + _netted(going, change * width)
         return seconds
 
@@ -213,6 +238,9 @@ class Estimator:
         """About how many rows the change of a join has."""
         graph = sized(join, sizes, frozenset(name for name in relations(join) if sizes(name).change))
         return graph.change_rows(graph.everything)
+
+    def changed_bytes(self, join: Join, sizes: Sizes) -> float:
+        return self.changed_rows(join, sizes) * _row_bytes(join, sizes)
 
     def _way(self, plan: Plan, rows_in: float) -> str:
         """How the change of a linear plan is computed, of so many changed rows below it."""
@@ -248,7 +276,7 @@ class Estimator:
             else:
                 by_change = change = 0.0
             return by_change, anew, change, graph.rows_after(all_of_it)
-        read = [(sizes(name), COLUMN_BYTES * len(columns)) for name, columns in columns_read(plan).items()]
+        read = [(sizes(name), width) for name, width in _bytes_read(plan, sizes).items()]
         scanned = self.prices.per_byte_scanned
         by_change = sum(each.change * width * going.per_byte_scanned for each, width in read)
         anew = sum(each.rows * width * scanned for each, width in read) + self.prices.per_stage
@@ -259,15 +287,15 @@ class Estimator:
         """The keys that a change touches, found and compared."""
         seconds = prices.per_job + prices.per_stage + own_bytes * prices.per_byte_scanned
         if not goes_on(plan):
-            for name, columns in columns_read(plan).items():
-                seconds += sizes(name).rows * COLUMN_BYTES * len(columns) * prices.per_byte_scanned
+            for name, width in _bytes_read(plan, sizes).items():
+                seconds += sizes(name).rows * width * prices.per_byte_scanned
             seconds += prices.per_job
         return seconds
 
-    def _grouped(self, plan: Keywise, rows: float) -> float:
+    def _grouped(self, plan: Keywise, sizes: Sizes, rows: float) -> float:
         if isinstance(plan, Aggregate):
             return rows * self.prices.per_row_made
-        width = COLUMN_BYTES * sum(len(each.plan.schema) for each in keyed_inputs(plan))
+        width = sum(_row_bytes(each.plan, sizes) for each in keyed_inputs(plan))
         return rows * (self.prices.per_row_made + width * self.prices.per_byte_shuffled)
 
     def _signed(self, plan: Plan, sizes: Sizes, volume: float, below: float) -> float:
@@ -278,18 +306,8 @@ class Estimator:
             return 0.0
         seconds = _netted(self.prices, volume)
         if isinstance(plan, Keywise):
-            width = COLUMN_BYTES * sum(len(columns) for columns in columns_read(plan).values())
-            seconds += _netted(self.prices, below * width)
+            seconds += _netted(self.prices, below * sum(_bytes_read(plan, sizes).values()))
         return seconds
-
-    def _asked(self, plan: Plan, sizes: Sizes, rows_in: float) -> tuple[float, float]:
-        """What sources are asked for: the rows that can meet the others' changes, or all."""
-        by_change = everything = 0.0
-        for name in relations(plan):
-            each = sizes(name)
-            everything += each.rows * each.row_seconds
-            by_change += min(each.rows, rows_in - each.change) * each.row_seconds
-        return by_change, everything
 
     @staticmethod
     def _rows_out(plan: Plan, rows: float, change: float) -> float:
@@ -321,27 +339,29 @@ def _netted(prices: Calibration, volume: float) -> float:
 def in_columns(prices: Calibration) -> Calibration:
     """Where the driver computes in columns: partners are looked up in columns that it holds, rows are added
     up and written by it. Measured on two cores, of a change of 2.9 million rows of 18 columns; it looks up
-    nearly all of what it may meet."""
+    nearly all of what it may meet. By how much it is slower here is `per_driver_second`."""
+    slower = prices.per_driver_second
     return replace(
         prices,
-        per_job=LOOK_UP,
-        per_stage=LOOK_UP,
-        per_file_written=LOOK_UP,
-        per_row_made=5e-7,
-        per_byte_scanned=1e-9,
-        per_byte_broadcast=1e-9,
-        per_byte_shuffled=2.5e-9,
-        per_byte_written=1.5e-9,
+        per_job=slower * LOOK_UP,
+        per_stage=slower * LOOK_UP,
+        per_file_written=slower * LOOK_UP,
+        per_row_made=slower * 5e-7,
+        per_byte_scanned=slower * 1e-9,
+        per_byte_broadcast=slower * 1e-9,
+        per_byte_shuffled=slower * 2.5e-9,
+        per_byte_written=slower * 1.5e-9,
     )
 
 
 def without_jobs(prices: Calibration) -> Calibration:
     """Where the driver computes: partners are looked up by key, in the row groups that may have them."""
+    slower = prices.per_driver_second
     return replace(
         prices,
-        per_job=LOOK_UP,
-        per_stage=LOOK_UP,
-        per_file_written=LOOK_UP,
+        per_job=slower * LOOK_UP,
+        per_stage=slower * LOOK_UP,
+        per_file_written=slower * LOOK_UP,
         per_byte_scanned=0.0,
-        per_row_made=ROW_HERE,
+        per_row_made=slower * ROW_HERE,
     )

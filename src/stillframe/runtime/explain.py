@@ -44,7 +44,16 @@ from stillframe.runtime.deciding import (
     told,
 )
 from stillframe.runtime.definitions import Definitions, View
-from stillframe.runtime.estimating import UNKNOWN_ROWS, Estimate, Estimator, Sized, relation_size, sized
+from stillframe.runtime.estimating import (
+    UNKNOWN_ROWS,
+    Estimate,
+    Estimator,
+    Sized,
+    as_read,
+    relation_size,
+    sized,
+    view_size,
+)
 from stillframe.runtime.evaluating import MOST_ROWS
 from stillframe.runtime.prices import origin, prices
 from stillframe.runtime.reads import KEY_LIMIT
@@ -77,7 +86,7 @@ class Situation:
         known, rows = self.statistics.of(name), self.rows.get(name)
         change = self.assumed().get(name, 0)
         if name in view.upstream:
-            return Sized(rows or UNKNOWN_ROWS, change, distinct=known.distinct)
+            return view_size(known, rows or UNKNOWN_ROWS, change)
         return relation_size(known if rows is None else replace(known, rows=rows), change)
 
 
@@ -157,12 +166,13 @@ def _propagation(
 ) -> list[dict[str, Any]]:
     """One for each join: the expression, how often each input is read, and what the others would cost."""
     changed = frozenset(situation.assumed())
+    sizes = as_read(view.plan, lambda name: situation.size(view, name))
     found = []
     for below in _below(view.plan):
         for branch in terms(below):
             join = body(branch)
             if isinstance(join, Join) and len(join.inputs) > 1:
-                graph = sized(join, lambda name: situation.size(view, name), changed)
+                graph = sized(join, sizes, changed)
                 found.append(choose(graph, estimator.model(graph), family).to_json())
     return found
 

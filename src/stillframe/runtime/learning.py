@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from stillframe.algebra import Join, Plan, Scan
 from stillframe.algebra.arrow import internal_name
 from stillframe.algebra.plan import walk
 from stillframe.change.propagation import equated_columns
-from stillframe.engine import Staged
+from stillframe.engine import Staged, text_bytes
 from stillframe.lake.frame import ViewState
 from stillframe.runtime.deciding import FULL, INCREMENTAL
 from stillframe.runtime.definitions import COPIES, View
@@ -20,6 +19,7 @@ from stillframe.runtime.distinct import distinct_values, sampled
 from stillframe.runtime.estimating import Estimate
 from stillframe.runtime.outcome import Outcome
 from stillframe.runtime.statistics import GROWTH, Relation, Statistics, aged
+from stillframe.runtime.widths import TEXTS, texts_read
 
 MANY_ROWS = 1000  # rows from which the time that a read took says what a row takes
 
@@ -83,32 +83,65 @@ class Learning:
                     changed_since=before.changed_since + changed(view.name),
                     sessions=before.sessions + 1,
                 )
-        for name, columns in joined_columns(view.plan for view in views).items():
-            rows, state = known.of(name).rows, states(name)
-            aside = 0 if state is None else sum(file.rows for file in state.changes)  # of the sample
-            if rows and _is_stale(known.of(name), columns, aside):
-                sample = self._sample(columns, state, whole(name), root)
-                if sample is None:
-                    continue
-                values = {column: distinct_values(sample.column(i), rows) for i, column in enumerate(columns)}
-                known = known.with_relation(
-                    name, distinct=values, counted_at=rows, changed_since=float(aside)
-                )
+        plans = [view.plan for view in views]
+        joined, texts = joined_columns(plans), texts_read(plans)
+        for name in dict.fromkeys((*joined, *texts)):
+            known = self._with_content(
+                known, name, joined.get(name, {}), texts.get(name, {}), states(name), whole(name), root
+            )
         self.statistics = known
         return known
 
     @staticmethod
-    def _sample(
-        columns: Mapping[str, int], state: ViewState | None, whole: Staged | None, root: Path
-    ) -> pa.Table | None:
+    def _with_content(
+        known: Statistics,
+        name: str,
+        joined: Mapping[str, int],
+        texts: Mapping[str, int],
+        state: ViewState | None,
+        whole: Staged | None,
+        root: Path,
+    ) -> Statistics:
+        """What a sample of its rows tells, where it is due and there are rows to be had. While nothing is
+        stale, what other views asked of it stays beside what these ask."""
+        before = known.of(name)
+        rows = before.rows
+        aside = 0 if state is None else sum(file.rows for file in state.changes)  # of the sample
+        new = not (joined.keys() <= before.distinct.keys() and texts.keys() <= before.text_bytes.keys())
+        stale = _is_stale(before, aside)
+        if not rows or not (new or (stale and (joined or texts))):
+            return known
         if state is not None:
-            if not columns.keys() <= set(state.schema.names):  # it stands as it was before its text changed
-                return None
-            return sampled([root / file.path for file in state.base], list(columns))
-        if whole is None:
-            return None
-        places = [whole.positions.index(position) for position in columns.values()]
-        return sampled(whole.files, [internal_name(place) for place in places])
+            types = {column.name: column.type for column in state.schema}
+            if not joined.keys() <= types.keys() or any(types.get(text) not in TEXTS for text in texts):
+                return known  # it stands as before its text changed
+            files = [root / file.path for file in state.base]
+            to_count, to_measure = list(joined), list(texts)
+        elif whole is not None:
+            files = list(whole.files)
+            to_count, to_measure = (
+                [internal_name(whole.positions.index(position)) for position in each.values()]
+                for each in (joined, texts)
+            )
+        else:
+            return known
+        sample, lengths = sampled(files, to_count), text_bytes(files, to_measure)
+        if sample is None or lengths is None:  # there is no row
+            return known
+        counted = {
+            column: distinct_values(values, rows)
+            for column, values in zip(joined, sample.columns, strict=True)
+        }
+        measured = dict(zip(texts, lengths, strict=True))
+        if not stale:
+            return known.with_relation(
+                name,
+                distinct={**before.distinct, **counted},
+                text_bytes={**before.text_bytes, **measured},
+            )
+        return known.with_relation(
+            name, distinct=counted, text_bytes=measured, counted_at=rows, changed_since=float(aside)
+        )
 
     def _with_relation(
         self, known: Statistics, relation: str, whole: Staged | None, *, asked: bool
@@ -154,11 +187,9 @@ def joined_columns(plans: Iterable[Plan]) -> dict[str, dict[str, int]]:
     return found
 
 
-def _is_stale(known: Relation, columns: Iterable[str], aside: int) -> bool:
-    """Whether values are to be counted anew: those of a column never were, it is now half as large again as
-    when they were, or as many rows changed as are half of it; those `aside` would not be counted yet."""
-    if known.counted_at is None or not set(columns) <= known.distinct.keys():
-        return True
-    if known.changed_since - aside > known.counted_at / 2:
+def _is_stale(known: Relation, aside: int) -> bool:
+    """Whether what was counted and measured is to be so anew: it never was, there are half as many rows again
+    as there were then, or as many changed as are half of them; those `aside` would not be seen yet."""
+    if known.counted_at is None or known.changed_since - aside > known.counted_at / 2:
         return True
     return not known.counted_at / 1.5 <= (known.rows or 0.0) <= known.counted_at * 1.5

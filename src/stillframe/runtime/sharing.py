@@ -10,7 +10,7 @@ once. To read a part of a join from a core fixes the tree above it, so it is don
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -22,7 +22,7 @@ from stillframe.errors import StillframeError
 from stillframe.lake.frame import ViewState
 from stillframe.runtime.binding import Binder
 from stillframe.runtime.definitions import View
-from stillframe.runtime.estimating import Estimator, Sized, Sizes, joined_size
+from stillframe.runtime.estimating import Estimator, Sized, Sizes, as_read, joined_size
 from stillframe.runtime.reads import Reads
 
 Bring = Callable[[Core, Binder, frozenset[str], ViewState], Staged]
@@ -36,9 +36,9 @@ def _cores(plans: tuple[tuple[str, Plan], ...]) -> Cores:
 
 @dataclass(frozen=True)
 class Going:
-    """Views that go forward from one frame, and the sizes of what each of them reads."""
+    """Plans of views that go forward from one frame, and the sizes of what each of them reads."""
 
-    names: frozenset[str]
+    plans: Mapping[str, Plan]
     sizes: Callable[[str], Sizes]
     estimator: Estimator
 
@@ -53,11 +53,11 @@ class Going:
         return [uses[i] for i in gaining] if sum(gaining.values()) > own else ()
 
     def _own(self, core: Core, use: Use) -> float:
-        sizes = self.sizes(use.plan)
+        sizes = as_read(core.plan, self.sizes(use.plan))
         return self.estimator.by_change(core.plan, sizes, kept=True)
 
     def _saved(self, core: Core, use: Use) -> float:
-        sizes, join = self.sizes(use.plan), use.block.join
+        sizes, join = as_read(self.plans[use.plan], self.sizes(use.plan)), use.block.join
         if not any(sizes(name).change for name in relations(core.join)):
             return 0.0
         staged = joined_size(core.plan, sizes, self.estimator.changed_rows(core.join, sizes))
@@ -110,7 +110,7 @@ class Sharing:
             return Chosen({})
         if frame not in self._chosen:
             going = self._going(frame)
-            self._chosen[frame] = self._cores.chosen(going.names, going.worth)
+            self._chosen[frame] = self._cores.chosen(frozenset(going.plans), going.worth)
         return self._chosen[frame]
 
     def _change(

@@ -38,7 +38,8 @@ class Relation:
     """A relation of a source, or a view. Of a session: `changed` rows; `read_seconds` and `read_rows` of its
     state at the source, for views that met a change; `sessions` counts those that this was measured in.
     `row_seconds` is what a row takes that is read there. `distinct` counts the values of columns that are
-    joined, when it had `counted_at` rows; `changed_since` then so many changed."""
+    joined, and `text_bytes` says how long texts that are read are on average, when it had `counted_at`
+    rows; `changed_since` then so many changed."""
 
     rows: float | None = None
     changed: float | None = None
@@ -46,6 +47,7 @@ class Relation:
     read_rows: float | None = None
     row_seconds: float | None = None
     distinct: Mapping[str, float] = field(default_factory=dict)
+    text_bytes: Mapping[str, float] = field(default_factory=dict)
     counted_at: float | None = None
     changed_since: float = 0.0
     sessions: int = 0
@@ -154,10 +156,11 @@ def _number(value: Any, least: float = 0.0, most: float = LARGEST) -> float:
 
 
 def _relation(found: Mapping[str, Any]) -> Relation:
-    numbers = {each.name for each in fields(Relation)} - {"distinct", "sessions"}
+    numbers = {each.name for each in fields(Relation)} - {"distinct", "text_bytes", "sessions"}
     return Relation(
         **{name: _number(found[name]) for name in numbers if found.get(name) is not None},
         distinct={column: _number(values, 1.0) for column, values in found.get("distinct", {}).items()},
+        text_bytes={column: _number(each) for column, each in found.get("text_bytes", {}).items()},
         sessions=int(_number(found.get("sessions", 0))),
     )
 

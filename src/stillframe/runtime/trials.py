@@ -51,11 +51,12 @@ from stillframe.engine import (
 )
 from stillframe.runtime.binding import Binder, Table
 from stillframe.runtime.computing import Computing
-from stillframe.runtime.estimating import COLUMN_BYTES, Estimator, Sized
+from stillframe.runtime.estimating import Estimator, Sized
+from stillframe.runtime.ordering import BROADCAST_ROWS
 from stillframe.runtime.prices import BUILT_IN
 from stillframe.runtime.reads import Reads
 from stillframe.runtime.trial_data import Made
-from stillframe.runtime.work import BROADCAST_ROWS
+from stillframe.runtime.widths import COLUMN_BYTES
 
 PRICES = tuple(each.name for each in fields(Calibration) if each.name.startswith("per_"))
 
@@ -198,7 +199,7 @@ def into_files(name: str, relation: Made, files: int, engine: str) -> Trial:
 def _computing(engine: Engine, folder: Path, broadcast: bool) -> Computing:
     reads = Reads(lambda: engine, {}, {}, {}, {}, {}, folder, lambda *_: None)
     binder = Binder(reads, lambda: Tables(engine), folder, {}, {})
-    return Computing(lambda: engine, binder, broadcast, here=False)
+    return Computing(lambda: engine, binder, lambda: broadcast, here=False)
 
 
 def _bound(plan: Plan, computing: Computing, situation: Situation, *, changed: bool = True) -> Plan:

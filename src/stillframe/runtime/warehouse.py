@@ -535,6 +535,7 @@ class Warehouse:
         frame = self._newest()
         engine = self.project.spark.get("engine", ENGINES[0])
         known = read_statistics(self.project.warehouse, engine)
+        units = (view, *(part for part in definitions.views.values() if part.owner == name))
         found = [
             explain(
                 each,
@@ -547,10 +548,12 @@ class Warehouse:
                 MOST_ROWS if self.project.small_changes == DRIVER else 0,
                 self.room,
             )
-            for each in (view, *(part for part in definitions.views.values() if part.owner == name))
+            for each in units
         ]
         assert self._definitions is not None
-        copies = self._copying.told(self._definitions[1], frame, definitions.base_relations(name))
+        asked = {relation for each in units for relation in each.relations}
+        relations = definitions.base_relations(name)
+        copies = self._copying.told(self._definitions[1], frame, relations, asked)
         return {**found[0], "parts": found[1:], "copies": copies}
 
     def status(self) -> dict[str, Any]:

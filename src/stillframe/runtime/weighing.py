@@ -8,14 +8,12 @@ from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
 
-from stillframe.algebra import Join
-from stillframe.algebra.plan import walk
 from stillframe.errors import StillframeError
 from stillframe.lake.frame import ViewState
 from stillframe.runtime.config import DRIVER
 from stillframe.runtime.deciding import FULL, INCREMENTAL, Deciding
 from stillframe.runtime.definitions import COPIES, View
-from stillframe.runtime.estimating import COLUMN_BYTES, Estimator, Sized, Sizes, relation_size
+from stillframe.runtime.estimating import Estimator, Sized, Sizes, relation_size, view_size
 from stillframe.runtime.evaluating import MOST_ROWS
 from stillframe.runtime.fixing import positions_of
 from stillframe.runtime.learning import Learning
@@ -64,15 +62,6 @@ class Weighing:
             with suppress(OSError):
                 write_statistics(means.lake.path, means.kind, means.statistics)
 
-    def can_be_sent(self, view: View) -> bool:
-        """Whether what comes of the changes of a view's joins may be sent to every task: few rows may meet
-        many."""
-        size = cache(self._sizes(view))
-        joins = (node for node in walk(view.plan) if isinstance(node, Join) and len(node.inputs) > 1)
-        widths = {join: COLUMN_BYTES * len(join.schema) for join in joins}
-        most = self.estimator.prices.broadcast_limit
-        return all(self.estimator.changed_rows(join, size) * each <= most for join, each in widths.items())
-
     def why(self, view: View) -> str:
         return self._deciding.decisions[view.name].why
 
@@ -99,7 +88,11 @@ class Weighing:
         """The views that are yet to be brought forward from a frame."""
         decided, former = self._deciding.decisions, self._work.standing.former
         names = [name for name in self._able() if name not in decided or decided[name].mode != FULL]
-        from_there = frozenset(n for n in names if (at := former(n)) and at.session.get("frame") == frame)
+        from_there = {
+            name: self._work.views[name].plan
+            for name in names
+            if (at := former(name)) and at.session.get("frame") == frame
+        }
         return Going(from_there, self._sizes_to_come, self.estimator)
 
     def learned(self, states: dict[str, ViewState]) -> Statistics:
@@ -138,7 +131,8 @@ class Weighing:
 
         def size(read: str) -> Sized:
             if read in to_come and read not in self._work.standing.outcomes:
-                return Sized(self._rows(read) or 0.0, to_come[read].estimate.rows_out)
+                rows, changed = self._rows(read) or 0.0, to_come[read].estimate.rows_out
+                return view_size(self.learning.statistics.of(read), rows, changed)
             return known(read)
 
         return size
@@ -164,6 +158,6 @@ class Weighing:
                 name in work.standing.outcomes and work.standing.outcomes[name].mode == FULL
             ):
                 changed = rows
-            return Sized(rows, changed, distinct=known.of(name).distinct)
+            return view_size(known.of(name), rows, changed)
 
         return size

@@ -54,7 +54,6 @@ from stillframe.runtime.weighing import Weighing
 from stillframe.sources.base import Capture, Position
 
 COST = "COST"  # the reason for computing anew what could go forward
-BROADCAST_ROWS = 200_000  # changed rows that are sent to every task with all they join
 
 
 class Work:
@@ -322,9 +321,9 @@ class Work:
             pass_on(staged[view.relations[0]], columns, view.schema, folder)
             return self.standing.brought(view, former, rows_in, folder)
         binder = Binder(self.reads, self._tables(), self.means.lake.path, after, upstream)
-        sent = rows_in <= BROADCAST_ROWS and self.weighing.can_be_sent(view)
-        computing = self._computing(binder, sent)
-        compiler = self._compiler(computing)
+        order = self._ordering(view.plan, binder)
+        computing = self._computing(order)
+        compiler = Compiler(computing, order)
         folder = self.staging / f"touched-{next(self._numbers)}"
         plan = view.plan
         if self.reads is self.sharing.reads:
@@ -351,20 +350,19 @@ class Work:
         number = next(self._numbers)
         refers = self._refers(core.join, former, binder)
         spared = Sparing(binder, self.staging / f"spared-{number}", refers).spared(core.plan, changed)
-        rows = sum(each.rows for name in changed if (each := binder.change_of(name)) is not None)
-        computing = self._computing(binder, rows <= BROADCAST_ROWS)
-        found = self._compiler(computing).change(spared.plan, spared.changed)
+        order = self._ordering(core.plan, binder)
+        computing = self._computing(order)
+        found = Compiler(computing, order).change(spared.plan, spared.changed)
         if found is None:
             return Staged((), tuple(range(len(core.columns))), core.plan.schema.types, 0, False, small=True)
         return computing.net(found, self.staging / f"core-{number}")
 
-    def _computing(self, binder: Binder, sent: bool) -> Computing:
-        here = self.means.small_changes == DRIVER
-        return Computing(self._engine, binder, sent, here)
+    def _ordering(self, plan: Plan, binder: Binder) -> Ordering:
+        return Ordering(plan, binder, self.weighing.estimator, self.means.statistics)
 
-    def _compiler(self, computing: Computing) -> Compiler:
-        order = Ordering(computing.binder, self.weighing.estimator, self.means.statistics)
-        return Compiler(computing, order)
+    def _computing(self, order: Ordering) -> Computing:
+        here = self.means.small_changes == DRIVER
+        return Computing(self._engine, order.binder, order.can_be_sent, here)
 
     def _refers(self, plan: Plan, former: ViewState, binder: Binder) -> dict[str, list[Refers]]:
         """What the relations, copies and cores that a plan reads refer to. Foreign keys hold in committed

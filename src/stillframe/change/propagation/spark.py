@@ -24,7 +24,8 @@ from stillframe.change.propagation.sizes import Block, JoinGraph, Size
 
 @dataclass(frozen=True)
 class Calibration:
-    """Prices in seconds, of one engine on one machine."""
+    """Prices in seconds, of one engine on one machine. `per_driver_second` is what the driver takes there for
+    what took it a second where its own prices were measured."""
 
     engine: str
     per_job: float
@@ -37,6 +38,7 @@ class Calibration:
     per_file_written: float
     broadcast_limit: float
     file_bytes: float = 128 * 2**20
+    per_driver_second: float = 1.0
 
     def __post_init__(self) -> None:
         for name, value in self.to_json().items():
