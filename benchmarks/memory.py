@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import multiprocessing
 import os
 import resource
 import shutil
@@ -27,7 +26,7 @@ from typing import Any
 
 from benchmarks.tpch import sources
 from benchmarks.tpch.changes import Workload
-from benchmarks.tpch.measure import SAMPLE_SECONDS, machine, memory_of, tree, versions
+from benchmarks.tpch.measure import SAMPLE_SECONDS, apart, machine, memory_of, tree, versions
 from benchmarks.tpch.ours import Setting, check, forward, make_project
 from stillframe.memory import KEPT_FOR, SETTING
 from stillframe.runtime import Warehouse, load_project
@@ -114,12 +113,8 @@ def measure(workload: Workload, gibibytes: int) -> dict[str, Any]:
 
 
 def _apart(work: Callable[..., object], *values: object) -> None:
-    """By a process of its own: what writers take, and makers of changes, is not memory of the driver."""
-    process = multiprocessing.get_context("spawn").Process(target=_unbound, args=(work, *values))
-    process.start()
-    process.join()
-    if process.exitcode:
-        raise RuntimeError(f"{work.__qualname__} ended with {process.exitcode}")
+    """What writers take, and makers of changes, is not memory of the driver."""
+    apart(_unbound, work, *values)
 
 
 def _unbound(work: Callable[..., object], *values: object) -> None:

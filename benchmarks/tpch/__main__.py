@@ -18,12 +18,28 @@ from pathlib import Path
 
 from benchmarks.tpch.experiments import EXPERIMENTS, RESULTS, Options
 from benchmarks.tpch.peers import PEERS
+from benchmarks.tpch.peers.base import WARM_UP
 from benchmarks.tpch.report import report
 from benchmarks.tpch.views import SHOWN
 
 
 def _numbers(text: str) -> tuple[float, ...]:
     return tuple(float(one) for one in text.split(","))
+
+
+def _turns(text: str) -> int:
+    if not text.isdecimal() or int(text) <= WARM_UP:
+        raise argparse.ArgumentTypeError(
+            f"{text!r}: {WARM_UP} frames warm up, so there are {WARM_UP + 1} at least"
+        )
+    return int(text)
+
+
+def _turns_of(text: str) -> tuple[str, int]:
+    peer, _, turns = text.partition("=")
+    if peer not in PEERS:
+        raise argparse.ArgumentTypeError(f"{text!r} is not PEER=N with one of {', '.join(PEERS)}")
+    return peer, _turns(turns)
 
 
 def _names(known: tuple[str, ...]) -> object:
@@ -62,7 +78,10 @@ def parser() -> argparse.ArgumentParser:
         help="joined, revenue (an aggregate of it), or all; sweep takes each by itself, others the join",
     )
     made.add_argument("--repeat", type=int, default=5, help="paper and sweep: rounds, in turn")
-    made.add_argument("--turns", type=int, default=5, help="frames of peers that recompute")
+    made.add_argument("--turns", type=_turns, default=5, help="frames of peers that recompute")
+    made.add_argument(
+        "--turns-of", type=_turns_of, action="append", default=[], metavar="PEER=N", help="frames of one peer"
+    )
     made.add_argument("--seed", type=int, default=1)
     made.add_argument(
         "--resume", action="store_true", help="measure only what the kept results lack, or what failed"
@@ -84,6 +103,7 @@ def main() -> None:
         views=asked.views,
         repeat=asked.repeat,
         turns=asked.turns,
+        turns_of=dict(asked.turns_of),
         seed=asked.seed,
         results=asked.results,
         resume=asked.resume,

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from benchmarks.tpch import policies
 from benchmarks.tpch.changes import Workload
-from benchmarks.tpch.peers import PEERS
+from benchmarks.tpch.peers import PEERS, RECOMPUTING
 from benchmarks.tpch.views import SHOWN
 from benchmarks.tpch.worker import OURS, POLICIES, STRATEGIES, measured
 
 RESULTS = Path(__file__).parents[1] / "results" / "tpch"
-RECOMPUTING = ("spark-full", "spark-pipelines", "duckdb-full", "postgres")
 
 
 @dataclass(frozen=True)
 class Options:
-    """What the command line says. `turns` bounds the frames of peers that recompute: each costs the same."""
+    """What the command line says. `turns` bounds the frames of peers that recompute: each costs the same;
+    `turns_of`, those of the peers it names."""
 
     scale: float = 0.01
     frames: int = 6
@@ -33,6 +33,7 @@ class Options:
     views: tuple[str, ...] = ()
     repeat: int = 5
     turns: int = 5
+    turns_of: Mapping[str, int] = field(default_factory=dict)
     seed: int = 1
     results: Path = RESULTS
     resume: bool = False
@@ -179,7 +180,7 @@ def _ours(
 
 
 def _peer(options: Options, kept: Kept, workload: Workload, peer: str) -> None:
-    turns = options.turns if peer in RECOMPUTING else options.frames
+    turns = options.turns_of.get(peer, options.turns if peer in RECOMPUTING else options.frames)
 
     def measure() -> dict[str, Any]:
         found = measured(peer, workload, views=_views(options), turns=turns)

@@ -1,18 +1,20 @@
 """What a process and all it started take: wall time, CPU seconds, bytes written, memory. From /proc.
 
 One way of measuring for all that are compared. Memory is the sum of proportional set sizes, so that pages
-which processes share count once; it is sampled, so a peak shorter than a sample is missed.
+which processes share count once; it is sampled, so a peak shorter than a sample is missed. Who writes to our
+sources meanwhile is somebody else: a process of its own, whose memory does not count.
 """
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import platform
 import statistics
 import subprocess
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
@@ -95,7 +97,7 @@ class Meter:
     peak: int = 0
 
     def __post_init__(self) -> None:
-        self._stop = threading.Event()
+        self._stop, self._sampling = threading.Event(), threading.Lock()
         self._thread = threading.Thread(target=self._sample, daemon=True)
         self._thread.start()
 
@@ -104,11 +106,17 @@ class Meter:
         memory, so it is asked only when more pages are held than ever before."""
         most = 0.0
         while not self._stop.wait(SAMPLE_SECONDS):
-            pids = tree(os.getpid())
-            held = _sum(_resident, pids)
-            if held > 1.01 * most:
-                most = held
-                self.peak = max(self.peak, int(_sum(memory_of, pids)))
+            with self._sampling:
+                pids = tree(os.getpid())
+                held = _sum(_resident, pids)
+                if held > 1.01 * most:
+                    most = held
+                    self.peak = max(self.peak, int(_sum(memory_of, pids)))
+
+    def apart(self, work: Callable[..., object], *values: object) -> None:
+        """What others do: not measured."""
+        with self._sampling:
+            apart(work, *values)
 
     @contextmanager
     def timed(self, name: str) -> Iterator[None]:
@@ -136,6 +144,15 @@ class Meter:
                 for name, taken in self.seconds.items()
             },
         }
+
+
+def apart(work: Callable[..., object], *values: object) -> None:
+    """By a process of its own, which leaves nothing in this one's memory."""
+    process = multiprocessing.get_context("spawn").Process(target=work, args=values)
+    process.start()
+    process.join()
+    if process.exitcode:
+        raise RuntimeError(f"{work.__qualname__} ended with {process.exitcode}")
 
 
 def summary(taken: Sequence[float]) -> dict[str, Any]:

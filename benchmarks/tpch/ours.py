@@ -89,7 +89,7 @@ def run(workload: Workload, setting: Setting) -> dict[str, Any]:
         outcomes: list[dict[str, Any]] = []
         for number in range(1, workload.last + 1):
             kind = "refresh" if number > WARM_UP else "warming"
-            sources.write(root, workload.frame(number))
+            meter.apart(sources.write, root, workload.frame(number))
             with meter.timed(f"{kind} and settling"):
                 with meter.timed(kind):
                     outcome = forward(warehouse)

@@ -55,7 +55,7 @@ def compare(workload: Workload, setting: Setting) -> dict[str, Any]:
                 forward(warehouse)
         sizes: dict[float, dict[str, Any]] = {}
         for number in range(1, workload.last + 1):
-            sources.write(root, workload.frame(number))
+            meter.apart(sources.write, root, workload.frame(number))
             taken, chosen = _turn(warehouses, meter, number)
             seconds = ", ".join(f"{policy} {taken[policy]:.2f} s" for policy in POLICIES)
             progress(f"frame {number} of {workload.last}, {workload.percent_of(number):g} %: {seconds}")

@@ -14,7 +14,7 @@ from typing import Any
 from benchmarks.tpch.changes import Workload
 from benchmarks.tpch.measure import PROGRESS
 from benchmarks.tpch.ours import Setting, run
-from benchmarks.tpch.peers import PEERS
+from benchmarks.tpch.peers import PEERS, RECOMPUTING
 from benchmarks.tpch.peers.base import Task
 from benchmarks.tpch.sources import prepare
 
@@ -24,9 +24,13 @@ POLICIES = "policies"
 
 
 def measured(who: str, workload: Workload, **options: Any) -> dict[str, Any]:
-    """What a process that does nothing else found. What it writes to databases is made before it begins."""
+    """What a process that does nothing else found. What it reads and writes is made before it begins."""
     if who in (OURS, POLICIES):
         prepare(workload)
+    elif who in PEERS:
+        workload.frame(1)
+        for number in range(min(options["turns"], workload.frames) + 1 if who in RECOMPUTING else 1):
+            workload.state(number)
     with tempfile.TemporaryDirectory(prefix="stillframe-measured-") as folder:
         asked, answer = Path(folder) / "task.json", Path(folder) / "result.json"
         asked.write_text(json.dumps({"who": who, "workload": workload.__dict__, **options}), encoding="utf-8")

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 PEERS = {
     "spark-full": "spark_full",
+    "spark-full-tuned": "spark_full_tuned",
     "spark-pipelines": "spark_pipelines",
     "duckdb-full": "duckdb_full",
     "duckdb-by-hand": "duckdb_by_hand",
     "postgres": "postgres",
     "pathway": "pathway_stream",
 }
+RECOMPUTING = ("spark-full", "spark-full-tuned", "spark-pipelines", "duckdb-full", "postgres")

@@ -1,11 +1,12 @@
 """Apache Spark, recomputing from Parquet to Parquet in a warm session: what a nightly job does.
 
 The session has all cores and 4 GiB; partitions of a shuffle follow the cores, the rest is left to adaptive
-execution.
+execution. Files are written as Spark writes them by itself; `spark_full_tuned.py` has them written better.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,10 @@ SETTINGS = {
 }
 
 
-def run(task: Task) -> dict[str, Any]:
+def run(
+    task: Task, who: str = "Spark, recomputing", written: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """With `written`: options of the files."""
     from pyspark.sql import SparkSession
 
     settings = {**SETTINGS, "spark.sql.shuffle.partitions": str(4 * task.cores)}
@@ -34,13 +38,15 @@ def run(task: Task) -> dict[str, Any]:
 
     def compute(tables: Path) -> None:
         names = {table: f"parquet.`{tables}/{table}.parquet`" for table in TABLE_NAMES}
-        spark.sql(join(names)).write.mode("overwrite").parquet(str(shown["joined"]))
+        write(join(names), shown["joined"])
         if "revenue" in task.views:
-            source = f"parquet.`{shown['joined']}`"
-            spark.sql(aggregate(source)).write.mode("overwrite").parquet(str(shown["revenue"]))
+            write(aggregate(f"parquet.`{shown['joined']}`"), shown["revenue"])
+
+    def write(query: str, path: Path) -> None:
+        spark.sql(query).write.mode("overwrite").options(**(written or {})).parquet(str(path))
 
     task.recompute(compute)
-    settings = {"master": f"local[{task.cores}]", "from": "parquet", "to": "parquet", **settings}
-    result = task.finish("Spark, recomputing", settings, versions("pyspark"))
+    settings |= {"master": f"local[{task.cores}]", "from": "parquet", "to": "parquet", **(written or {})}
+    result = task.finish(who, settings, versions("pyspark"))
     spark.stop()
     return {**result, "exact": task.exactness({v: f"'{path}/*.parquet'" for v, path in shown.items()})}
