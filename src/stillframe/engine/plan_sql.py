@@ -33,6 +33,7 @@ from stillframe.algebra.scalar import refs
 from stillframe.algebra.types import BOOLEAN
 from stillframe.algebra.windows import WINDOW_AGGREGATES
 from stillframe.change import is_driven, join_order
+from stillframe.engine.gathering import gathered
 from stillframe.engine.sail_sql import sail_aggregate
 from stillframe.engine.scalar_sql import ScalarWriter
 from stillframe.engine.words import ONE_TASK, identifier, literal
@@ -260,6 +261,8 @@ def _block(plan: Plan, leaf: Leaf, writer: ScalarWriter) -> str:
     while isinstance(top, Filter):
         where.append(top.predicate)
         top = top.input
+    if isinstance(top, Join) and writer.rows is not None and not is_driven(top):
+        top = gathered(top, writer.rows)
     if isinstance(top, Join) and writer.light is not None and is_driven(top):
         source, column, constants = _outward(top, leaf, writer)
         where += constants

@@ -8,7 +8,7 @@ would add today's date to a bare time of day.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 
@@ -31,12 +31,14 @@ _ENDS: dict[Type, tuple[date, date]] = {
 class ScalarWriter:
     """`sail` asks for text that means on Sail what the plain text means on Apache Spark; `one_task` for
     joins that stay in the one task their inputs are in; `plain` says that every row is there once;
-    with `light`, what a change joins stays small enough to be sent to every task, and so are these tables."""
+    with `light`, what a change joins stays small enough to be sent to every task, and so are these tables;
+    with `rows` of tables, small ones are joined to what refers to them first."""
 
     sail: bool = False
     one_task: bool = False
     plain: bool = False
     light: frozenset[str] | None = None
+    rows: Mapping[str, float] | None = None
 
     def text(self, scalar: Scalar, column: Callable[[int], str]) -> str:
         match scalar:

@@ -76,7 +76,8 @@ class Computing:
         light = None
         if not one_task and engine.kind == "spark" and self.broadcast():
             light = frozenset(name for name, table in tables.items() if table.rows <= LIGHT_ROWS)
-        writer = replace(engine.writer, one_task=one_task, plain=plain, light=light)
+        rows = {name: table.rows for name, table in tables.items()} if engine.kind == "sail" else None
+        writer = replace(engine.writer, one_task=one_task, plain=plain, light=light, rows=rows)
         return select_sql(plan, lambda scan: tables[scan.relation].sql(), writer)
 
     def _net_sql(self, plan: Plan, key: Collection[int] = ()) -> str:
