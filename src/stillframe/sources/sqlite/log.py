@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from stillframe.errors import CaptureGap, SourceError
 from stillframe.sources.base import Committed, Position, another
@@ -40,6 +41,7 @@ from stillframe.sources.sqlite.many import Guard
 
 MANY_GO, FEW_LEFT = 5_000, 100  # rows of the log
 LEFT = "_stillframe_left"
+Counting = Callable[[int, int, Sequence[int]], tuple[int, dict[int, int]]]  # `counted`, by whomever
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,10 +171,11 @@ def require_ends(con: sqlite3.Connection, source: str, after: Position, upto: Po
         require_anchor(con, source, position, found)
 
 
-def require_whole(con: sqlite3.Connection, source: str, after: Position, upto: Position) -> None:
+def require_whole(
+    con: sqlite3.Connection, source: str, after: Position, upto: Position, count: Counting | None = None
+) -> None:
     require_ends(con, source, after, upto)
-    whole = wholeness(after.sequence, upto.sequence)
-    (there,) = con.execute(whole.sql, whole.parameters).fetchone()
+    there, _ = (count or partial(counted, con))(after.sequence + 1, upto.sequence, ())
     _require_all(source, after, upto, there)
 
 
@@ -263,11 +266,17 @@ def require_consumer(con: sqlite3.Connection, source: str, consumer: str) -> int
     return int(row[0])
 
 
-def check(con: sqlite3.Connection, source: str, after: Position, relations: Sequence[str]) -> None:
+def check(
+    con: sqlite3.Connection,
+    source: str,
+    after: Position,
+    relations: Sequence[str],
+    count: Counting | None = None,
+) -> None:
     require_anchor(con, source, after)
     now = newest(con, source)
     if now != after:
-        require_whole(con, source, after, now)
+        require_whole(con, source, after, now, count)
     for relation in relations:
         require_captured(con, source, relation, after)
 
@@ -288,22 +297,27 @@ def missing(
 
 
 def transactions(
-    con: sqlite3.Connection, source: str, relations: Sequence[str], after: Position, upto: Position
+    con: sqlite3.Connection,
+    source: str,
+    relations: Sequence[str],
+    after: Position,
+    upto: Position,
+    count: Counting | None = None,
 ) -> tuple[Committed, ...]:
     """The log does not say where a transaction ends, only where one that was marked begins: what lies between
     two such marks is taken for one. Its number is that of its first log row."""
     require_ends(con, source, after, upto)
     known = con.execute(f"SELECT id, name FROM {RELATIONS}")
     names = {number: name for number, name in known if name in relations}
-    first = after.sequence + 1
-    there, every = _counted(con, first, upto.sequence, names)
+    first, numbers, count = after.sequence + 1, (MARKER, *names), count or partial(counted, con)
+    there, every = count(first, upto.sequence, numbers)
     _require_all(source, after, upto, there)
     segments = [(first, "", 0, every)]
     if MARKER in every:
         begins = _segments(con, after, upto)
         ends = [*(begin - 1 for begin, _, _ in begins[1:]), upto.sequence]
         segments = [
-            (*begin, _counted(con, begin[0], end, names)[1]) for begin, end in zip(begins, ends, strict=True)
+            (*begin, count(begin[0], end, numbers)[1]) for begin, end in zip(begins, ends, strict=True)
         ]
     found = []
     for first, group, parts, counts in segments:
@@ -313,15 +327,14 @@ def transactions(
     return tuple(found)
 
 
-def _counted(
-    con: sqlite3.Connection, first: int, last: int, relations: Iterable[int]
+def counted(
+    con: sqlite3.Connection, first: int, last: int, numbers: Sequence[int]
 ) -> tuple[int, dict[int, int]]:
-    """How many rows a part of the log has, and how many marks and rows of each of the relations that are in
+    """How many rows a part of the log has, and how many of each number of a relation, or MARKER, that are in
     it. Grouping would sort them."""
-    numbers = (MARKER, *relations)
-    counts = ", ".join(f"count(*) FILTER (WHERE relation = {number:d})" for number in numbers)
+    counts = "".join(f", count(*) FILTER (WHERE relation = {number:d})" for number in numbers)
     there, *found = con.execute(
-        f"SELECT count(*), {counts} FROM {LOG} WHERE seq BETWEEN ? AND ?", (first, last)
+        f"SELECT count(*){counts} FROM {LOG} WHERE seq BETWEEN ? AND ?", (first, last)
     ).fetchone()
     return there, {number: count for number, count in zip(numbers, found, strict=True) if count}
 

@@ -17,6 +17,7 @@ import json
 import os
 import sqlite3
 import uuid
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -28,6 +29,7 @@ from typing import Any
 import pyarrow as pa
 
 from stillframe.algebra.selection import Selection, said
+from stillframe.algebra.side_by_side import cores, side_by_side
 from stillframe.errors import CaptureGap, SourceError
 from stillframe.sources.base import (
     Capture,
@@ -70,6 +72,8 @@ from stillframe.sources.sqlite.many import Guard, many
 from stillframe.sources.sqlite.read import Query, batches, reading, writing
 from stillframe.sources.sqlite.selecting import in_sqlite
 from stillframe.sources.sqlite.types import Reading
+
+PART_ROWS = 100_000  # of a log, that a core counts by itself
 
 
 @dataclass(frozen=True)
@@ -244,13 +248,26 @@ class SqliteSource:
 
     def check(self, after: Position, relations: Sequence[str]) -> None:
         with reading(self.name, self.path) as con:
-            log.check(con, self.name, after, relations)
+            log.check(con, self.name, after, relations, self._counted)
 
     def transactions(
         self, relations: Sequence[str], after: Position, upto: Position
     ) -> tuple[Committed, ...]:
         with reading(self.name, self.path) as con:
-            return log.transactions(con, self.name, relations, after, upto)
+            return log.transactions(con, self.name, relations, after, upto, self._counted)
+
+    def _counted(self, first: int, last: int, numbers: Sequence[int]) -> tuple[int, dict[int, int]]:
+        """In parts side by side, each in a snapshot of its own: what lies between two positions of a log
+        never changes."""
+        parts = max(1, min(cores(), (last + 1 - first) // PART_ROWS))
+        ends = [first + (last + 1 - first) * n // parts for n in range(parts + 1)]
+
+        def count(part: tuple[int, int]) -> tuple[int, dict[int, int]]:
+            with reading(self.name, self.path) as con:
+                return log.counted(con, part[0], part[1] - 1, numbers)
+
+        found = side_by_side(count, list(pairwise(ends)))
+        return sum(there for there, _ in found), dict(sum((Counter(each) for _, each in found), Counter()))
 
     def without(self, after: Position, upto: Position, numbers: Collection[int]) -> Position:
         with reading(self.name, self.path) as con:
