@@ -6,8 +6,8 @@ by a key of R. Then R ⋈ S has no more rows than R, and
     (L ⋈ R) ⋈ S  =  L ⋈ (R ⋈ S)
 
 carries rows of L through one join less. So S is gathered to R first, and whatever S refers to, to S. Where
-conditions leave few rows of L, nobody knows how few, and the join stays as it was written; so it does on
-Spark, which sends small relations to every task and would take R ⋈ S for as large as all pairs.
+conditions on the rest of the join leave few rows of L, nobody knows how few, and it stays as it was written;
+so it does on Spark, which sends small relations to every task and would take R ⋈ S for as large as all pairs.
 """
 
 from __future__ import annotations
@@ -20,12 +20,15 @@ from stillframe.algebra import Call, Join, Output, Plan, Project, Ref, Scalar, S
 from stillframe.algebra.scalar import map_refs, refs
 from stillframe.change import column_of, links
 
+MOST_INPUTS = 20
 Member = int | tuple["Member", ...]  # an input, or several that are joined first
 
 
 def gathered(join: Join, rows: Mapping[str, float]) -> Plan:
-    """The same rows in the same columns; the join itself where there is nothing to gather. `rows` tells of
-    relations how many they have."""
+    """The same rows in the same columns; the join itself where there is nothing to gather, or more inputs
+    than people write. `rows` tells of relations how many they have."""
+    if len(join.inputs) > MOST_INPUTS:
+        return join
     shape = _Shape(join, rows)
     members = shape.members()
     if all(isinstance(member, int) for member in members):
@@ -65,10 +68,11 @@ class _Shape:
         return Join(tuple(inputs), tuple(map_refs(each, moved) for each in conditions)), layout
 
     def remaining(self, members: Sequence[Member]) -> list[Scalar]:
-        """The conditions that none of the members has. Only equalities of columns are asked early: nothing
-        else is asked of rows that it would not have been asked of."""
+        """The conditions that none of the members has. Only equalities of columns are asked early, and they
+        stand before all others: what may fail is asked of no row that it would not have been asked of."""
         held = [each for one in members if not isinstance(one, int) for each in self._equalities(one)]
-        return [condition for condition in self.join.conditions if condition not in held]
+        left = [condition for condition in self.join.conditions if condition not in held]
+        return sorted(left, key=lambda condition: not _is_equality(condition))
 
     def _within(self, member: tuple[Member, ...]) -> list[Scalar]:
         remaining = self.remaining(member)
@@ -77,10 +81,8 @@ class _Shape:
     def _equalities(self, member: Member) -> Iterator[Scalar]:
         there = _places(member)
         for condition in self.join.conditions:
-            match condition:
-                case Call("=", (left, right)) if column_of(left) is not None and column_of(right) is not None:
-                    if all(self.join.input_of(position) in there for position in refs(condition)):
-                        yield condition
+            if _is_equality(condition) and self._reads(condition) <= there:
+                yield condition
 
     def _beside(self, head: int) -> Iterator[Member]:
         """An input, and whatever it refers to."""
@@ -88,19 +90,19 @@ class _Shape:
         for place, other in self._refers.items():
             if other == head:
                 found = tuple(self._beside(place))
-                gathers = len(found) > 1 and self._is_whole(head) and self._rows(place) < self._rows(head)
-                yield from (found,) if gathers else found
+                smaller = self._rows(place) < self._rows(head)
+                yield from (found,) if len(found) > 1 and smaller and self._rest_is_whole(found) else found
 
     @cached_property
     def _refers(self) -> dict[int, int]:
         """Inputs that are found by a key of theirs, each with one that refers to it; never in a circle."""
-        found = dict[int, int]()
-        places = range(len(self.join.inputs))
+        found, everything = dict[int, int](), set(range(len(self.join.inputs)))
         for place, source in enumerate(self.join.inputs):
-            for other in places:
-                columns = {link.column for link in links(self.join, place, {other})}
-                by_key = any(key <= columns for key in source.schema.keys)
-                if by_key and other != place and not _leads(other, place, found):
+            columns: dict[int, set[int]] = {}
+            for link in links(self.join, place, everything - {place}):
+                columns.setdefault(link.known, set()).add(link.column)
+            for other, read in sorted(columns.items()):
+                if any(key <= read for key in source.schema.keys) and not _leads(other, place, found):
                     found[place] = other
                     break
         return found
@@ -108,13 +110,28 @@ class _Shape:
     def _rows(self, place: int) -> float:
         return sum(self.rows[name] for name in relations(self.join.inputs[place]))
 
-    def _is_whole(self, place: int) -> bool:
-        """Whether there are as many rows of an input as of what it reads."""
-        source = self.join.inputs[place]
-        own = (c for c in self.join.conditions if {self.join.input_of(p) for p in refs(c)} == {place})
-        while isinstance(source, Project):
-            source = source.input
-        return isinstance(source, Scan) and next(own, None) is None
+    def _rest_is_whole(self, member: Member) -> bool:
+        """Whether nothing but equalities of columns keeps rows of the other inputs away."""
+        inside = _places(member)
+        others = (source for place, source in enumerate(self.join.inputs) if place not in inside)
+        asked = (condition for condition in self.join.conditions if not _is_equality(condition))
+        return all(map(_is_whole, others)) and all(self._reads(condition) <= inside for condition in asked)
+
+    def _reads(self, condition: Scalar) -> frozenset[int]:
+        return frozenset(map(self.join.input_of, refs(condition)))
+
+
+def _is_whole(source: Plan) -> bool:
+    while isinstance(source, Project):
+        source = source.input
+    return isinstance(source, Scan)
+
+
+def _is_equality(condition: Scalar) -> bool:
+    match condition:
+        case Call("=", (left, right)):
+            return column_of(left) is not None and column_of(right) is not None
+    return False
 
 
 def _first(member: Member) -> int:
