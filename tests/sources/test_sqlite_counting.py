@@ -69,6 +69,40 @@ def test_a_row_that_is_missing_is_missed_in_any_part(world: World, parts: list[i
     assert max(parts) == 3
 
 
-@pytest.mark.parametrize("check", [c for c in ALL_CHECKS if c.name in BRIEFLY], ids=lambda c: c.name)
+def test_rows_that_were_trimmed_meanwhile_are_still_told(world: World, parts: list[int]) -> None:
+    """Positions were checked, and marks are read, in a snapshot that has them."""
+    before = world.position
+    world.run(f"INSERT INTO {GLOBAL} VALUES ('g', 2)")
+    world.run(*(("INSERT INTO t VALUES (?)", (i,)) for i in range(6)))
+    upto = world.source.position(ME, ["t"])
+    both = sqlite_source.side_by_side
+
+    def trimmed(when: str):  # type: ignore[no-untyped-def]
+        def counting(work, things):  # type: ignore[no-untyped-def]
+            if when == "before":
+                world.con.execute(f"DELETE FROM {LOG} WHERE seq < ?", (upto.sequence,))
+            found = both(work, things)
+            world.con.execute(f"DELETE FROM {LOG} WHERE seq < ?", (upto.sequence,))
+            return found
+
+        return counting
+
+    for when in ("after", "before"):
+        with pytest.MonkeyPatch.context() as patch:
+            world.con.execute(f"CREATE TABLE IF NOT EXISTS kept AS SELECT * FROM {LOG}")
+            patch.setattr(sqlite_source, "side_by_side", trimmed(when))
+            found = world.source.transactions(["t"], before, upto)
+        assert [(each.group, each.rows) for each in found] == [("g", {"t": 6})], when
+        world.con.execute(f"INSERT OR IGNORE INTO {LOG} SELECT * FROM kept")
+
+
+CHECKS = [check for check in ALL_CHECKS if check.name in BRIEFLY]
+
+
+def test_there_are_such_checks() -> None:
+    assert {check.name for check in CHECKS} == set(BRIEFLY)
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda c: c.name)
 def test_what_sqlite_promises_is_kept_by_parts(check: Check, tmp_path: Path, parts: list[int]) -> None:
     must_keep(check, lambda: sqlite_world(tmp_path))

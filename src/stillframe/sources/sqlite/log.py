@@ -14,7 +14,6 @@ import json
 import sqlite3
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 from stillframe.errors import CaptureGap, SourceError
 from stillframe.sources.base import Committed, Position, another
@@ -41,7 +40,6 @@ from stillframe.sources.sqlite.many import Guard
 
 MANY_GO, FEW_LEFT = 5_000, 100  # rows of the log
 LEFT = "_stillframe_left"
-Counting = Callable[[int, int, Sequence[int]], tuple[int, dict[int, int]]]  # `counted`, by whomever
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,18 +169,45 @@ def require_ends(con: sqlite3.Connection, source: str, after: Position, upto: Po
         require_anchor(con, source, position, found)
 
 
+def counted(
+    con: sqlite3.Connection, first: int, last: int, numbers: Sequence[int]
+) -> tuple[int, dict[int, int]]:
+    """How many rows a part of the log has, and how many of each number of a relation, or MARKER, that are in
+    it. Grouping would sort them."""
+    counts = "".join(f", count(*) FILTER (WHERE relation = {number:d})" for number in numbers)
+    there, *found = con.execute(
+        f"SELECT count(*){counts} FROM {LOG} WHERE seq BETWEEN ? AND ?", (first, last)
+    ).fetchone()
+    return there, {number: count for number, count in zip(numbers, found, strict=True) if count}
+
+
+Counting = Callable[[sqlite3.Connection, int, int, Sequence[int]], tuple[int, dict[int, int]]]
+
+
 def require_whole(
-    con: sqlite3.Connection, source: str, after: Position, upto: Position, count: Counting | None = None
+    con: sqlite3.Connection, source: str, after: Position, upto: Position, count: Counting = counted
 ) -> None:
     require_ends(con, source, after, upto)
-    there, _ = (count or partial(counted, con))(after.sequence + 1, upto.sequence, ())
-    _require_all(source, after, upto, there)
+    _all_counted(con, source, after, upto, (), count)
 
 
-def _require_all(source: str, after: Position, upto: Position, there: int) -> None:
-    missing = wholeness(after.sequence, upto.sequence).number - there
-    if missing:
-        raise gap(source, f"{missing} log rows are missing", f"between {after.sequence} and {upto.sequence}")
+def _all_counted(
+    con: sqlite3.Connection,
+    source: str,
+    after: Position,
+    upto: Position,
+    numbers: Sequence[int],
+    count: Counting,
+) -> dict[int, int]:
+    first, last = after.sequence + 1, upto.sequence
+    expected = wholeness(after.sequence, last).number
+    there, every = count(con, first, last, numbers)
+    if there != expected:  # a later snapshot may be of a log that was trimmed since
+        there, every = counted(con, first, last, numbers)
+    if there != expected:
+        message = f"{expected - there} log rows are missing"
+        raise gap(source, message, f"between {after.sequence} and {upto.sequence}")
+    return every
 
 
 def wholeness(after: int, upto: int) -> Guard:
@@ -271,7 +296,7 @@ def check(
     source: str,
     after: Position,
     relations: Sequence[str],
-    count: Counting | None = None,
+    count: Counting = counted,
 ) -> None:
     require_anchor(con, source, after)
     now = newest(con, source)
@@ -302,22 +327,21 @@ def transactions(
     relations: Sequence[str],
     after: Position,
     upto: Position,
-    count: Counting | None = None,
+    count: Counting = counted,
 ) -> tuple[Committed, ...]:
     """The log does not say where a transaction ends, only where one that was marked begins: what lies between
     two such marks is taken for one. Its number is that of its first log row."""
     require_ends(con, source, after, upto)
     known = con.execute(f"SELECT id, name FROM {RELATIONS}")
     names = {number: name for number, name in known if name in relations}
-    first, numbers, count = after.sequence + 1, (MARKER, *names), count or partial(counted, con)
-    there, every = count(first, upto.sequence, numbers)
-    _require_all(source, after, upto, there)
+    first, numbers = after.sequence + 1, (MARKER, *names)
+    every = _all_counted(con, source, after, upto, numbers, count)
     segments = [(first, "", 0, every)]
     if MARKER in every:
         begins = _segments(con, after, upto)
         ends = [*(begin - 1 for begin, _, _ in begins[1:]), upto.sequence]
         segments = [
-            (*begin, count(begin[0], end, numbers)[1]) for begin, end in zip(begins, ends, strict=True)
+            (*begin, counted(con, begin[0], end, numbers)[1]) for begin, end in zip(begins, ends, strict=True)
         ]
     found = []
     for first, group, parts, counts in segments:
@@ -325,18 +349,6 @@ def transactions(
         if rows or group:
             found.append(Committed(first, rows, group, parts))
     return tuple(found)
-
-
-def counted(
-    con: sqlite3.Connection, first: int, last: int, numbers: Sequence[int]
-) -> tuple[int, dict[int, int]]:
-    """How many rows a part of the log has, and how many of each number of a relation, or MARKER, that are in
-    it. Grouping would sort them."""
-    counts = "".join(f", count(*) FILTER (WHERE relation = {number:d})" for number in numbers)
-    there, *found = con.execute(
-        f"SELECT count(*){counts} FROM {LOG} WHERE seq BETWEEN ? AND ?", (first, last)
-    ).fetchone()
-    return there, {number: count for number, count in zip(numbers, found, strict=True) if count}
 
 
 def _segments(con: sqlite3.Connection, after: Position, upto: Position) -> list[tuple[int, str, int]]:

@@ -256,15 +256,19 @@ class SqliteSource:
         with reading(self.name, self.path) as con:
             return log.transactions(con, self.name, relations, after, upto, self._counted)
 
-    def _counted(self, first: int, last: int, numbers: Sequence[int]) -> tuple[int, dict[int, int]]:
-        """In parts side by side, each in a snapshot of its own: what lies between two positions of a log
-        never changes."""
-        parts = max(1, min(cores(), (last + 1 - first) // PART_ROWS))
+    def _counted(
+        self, con: sqlite3.Connection, first: int, last: int, numbers: Sequence[int]
+    ) -> tuple[int, dict[int, int]]:
+        """Of many rows in parts side by side, each in a snapshot of its own: what lies between two positions
+        of a log never changes."""
+        parts = min(cores(), (last + 1 - first) // PART_ROWS)
+        if parts < 2:
+            return log.counted(con, first, last, numbers)
         ends = [first + (last + 1 - first) * n // parts for n in range(parts + 1)]
 
         def count(part: tuple[int, int]) -> tuple[int, dict[int, int]]:
-            with reading(self.name, self.path) as con:
-                return log.counted(con, part[0], part[1] - 1, numbers)
+            with reading(self.name, self.path) as own:
+                return log.counted(own, part[0], part[1] - 1, numbers)
 
         found = side_by_side(count, list(pairwise(ends)))
         return sum(there for there, _ in found), dict(sum((Counter(each) for _, each in found), Counter()))
