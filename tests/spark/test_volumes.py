@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from stillframe.algebra.types import BIGINT, STRING
-from stillframe.engine import Engine, Room, held_bytes, staged_query, write_query
+from stillframe.engine import Engine, Room, held_bytes, staged_query, text_bytes, write_query
 
 pytestmark = pytest.mark.engine
 
@@ -50,11 +50,20 @@ def documents(count: int) -> list[str | None]:
     return [BEGINNING + str(number) for number in range(count)]
 
 
-@pytest.mark.parametrize("newest", [8, 15])
-def test_the_newest_file_is_looked_at(tmp_path: Path, newest: int) -> None:
-    files = [written(tmp_path / f"{i:02}.parquet", ["short"] * 20) for i in range(newest)]
-    files.append(written(tmp_path / "newest.parquet", documents(20_000)))
+@pytest.mark.parametrize(("count", "large"), [(9, 8), (9, 4), (10, 2), (17, 16), (17, 0)])
+def test_the_file_that_has_most_rows_is_looked_at(tmp_path: Path, count: int, large: int) -> None:
+    sizes = [20_000 if i == large else 20 for i in range(count)]
+    texts = (documents(size) if size > 20 else ["short"] * size for size in sizes)
+    files = [written(tmp_path / f"{i:02}.parquet", each) for i, each in enumerate(texts)]
     assert held_bytes(files) == pytest.approx(held(files), rel=0.1)
+
+
+@pytest.mark.parametrize("layout", [pa.string(), pa.large_string(), pa.string_view(), pa.binary()])
+def test_texts_are_texts_in_any_layout(tmp_path: Path, layout: pa.DataType) -> None:
+    table = pa.table({"note": pa.array(["four", None, "eight ei"], layout), "flag": [True, False, None]})
+    pq.write_table(table, tmp_path / "one.parquet")
+    assert text_bytes([tmp_path / "one.parquet"], ["note"]) == [4.0]
+    assert held_bytes([tmp_path / "one.parquet"]) >= 3 * (4 + 4)
 
 
 def test_texts_that_the_sample_misses_are_told_by_their_file(tmp_path: Path) -> None:

@@ -6,7 +6,10 @@ are kept once, which may be a thousandth of what they are: so some of them are l
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import TypeVar
 
@@ -16,8 +19,9 @@ import pyarrow.parquet as pq
 
 from stillframe.engine.room import Room
 
-SAMPLE_GROUPS, SAMPLE_ROWS = 8, 250  # row groups, and rows of each
-AT_ONCE, ENOUGH = 10, 64 * 1024  # rows, and bytes of texts: of documents no more are read than these rows
+SAMPLE_ROW_GROUPS = 8
+SAMPLE_ROWS = 250  # of each
+AT_ONCE, ENOUGH = 10, 64 * 1024  # where so many rows have as many bytes of texts, no more rows are read
 BUFFER = 64 * 1024  # a row group's first rows are read, not all of its columns
 OFFSET = 4  # bytes that tell where a text begins
 
@@ -43,20 +47,25 @@ def held_bytes(files: Sequence[Path]) -> float:
 
 
 def text_bytes(files: Sequence[Path], names: Sequence[str]) -> list[float] | None:
-    """What texts have on average, by some row groups that lie apart; NULL has none. None where there is no
-    row."""
+    """What texts have on average, by the row groups of some rows that lie apart; NULL has none. None where
+    there is no row."""
     if not names:
         return []
-    rows, volumes = 0, dict.fromkeys(names, 0.0)
-    for path, number, group in apart(row_groups(apart(files, SAMPLE_GROUPS)), SAMPLE_GROUPS):
-        rows += group.num_rows
+    groups = row_groups(files)
+    ends = list(accumulate(group.num_rows for _, _, group in groups))
+    if not ends:
+        return None
+    places = (ends[-1] * (2 * i + 1) // (2 * SAMPLE_ROW_GROUPS) for i in range(SAMPLE_ROW_GROUPS))
+    volumes = dict.fromkeys(names, 0.0)
+    for chosen, places_there in Counter(bisect_right(ends, place) for place in places).items():
+        path, number, _ = groups[chosen]
         with pq.ParquetFile(path, buffer_size=BUFFER) as file:
             found = _lengths(file, number, names, AT_ONCE)
             short = [name for name, length in found.items() if length * SAMPLE_ROWS < ENOUGH]
             found |= _lengths(file, number, short, SAMPLE_ROWS)
         for name, length in found.items():
-            volumes[name] += group.num_rows * length
-    return [volume / rows for volume in volumes.values()] if rows else None
+            volumes[name] += places_there * length
+    return [volume / SAMPLE_ROW_GROUPS for volume in volumes.values()]
 
 
 def _lengths(file: pq.ParquetFile, group: int, names: Sequence[str], rows: int) -> dict[str, float]:
@@ -89,4 +98,5 @@ def apart(things: Sequence[T], most: int) -> Sequence[T]:
 
 
 def _is_text(type_: pa.DataType) -> bool:
-    return bool(pa.types.is_string(type_) or pa.types.is_binary(type_))
+    """Whether values may be of any length, in whichever of Arrow's layouts."""
+    return not (pa.types.is_primitive(type_) or pa.types.is_decimal(type_))
