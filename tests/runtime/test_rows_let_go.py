@@ -9,6 +9,8 @@ import pytest
 
 from shops import Shop
 from stillframe.engine import Staged
+from stillframe.runtime import reads
+from stillframe.runtime.learning import Learning
 
 
 def held() -> list[Staged]:
@@ -50,3 +52,24 @@ def test_no_rows_of_a_session_outlast_it(shop: Shop, copies: str, before: list[S
             result = warehouse.maintain()
             assert not result.failures
             assert [each.rows for each in held() if not any(each is other for other in before)] == []
+
+
+def test_what_is_learned_of_a_read_does_not_hold_rows_for_which_there_is_no_room(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.source("a", "CREATE TABLE t (id INTEGER PRIMARY KEY); INSERT INTO t VALUES (1), (2);")
+    shop.views("CREATE MATERIALIZED VIEW v AS SELECT id FROM a.t;")
+    told, learn = list[tuple[int, bool]](), Learning.staged
+
+    def seen(learning: Learning, kind: str, relation: str, staged: Staged, seconds: float) -> None:
+        told.append((staged.rows, staged.held is None))
+        learn(learning, kind, relation, staged, seconds)
+
+    monkeypatch.setattr(Learning, "staged", seen)
+    monkeypatch.setattr(reads, "ALL_HELD", 0)
+    with shop.open() as warehouse:
+        warehouse.refresh()
+        shop.write("a", "INSERT INTO t VALUES (3)")
+        warehouse.refresh()
+        assert warehouse.verify("v").ok
+    assert told and all(is_let_go for rows, is_let_go in told if rows)

@@ -235,11 +235,10 @@ class Reads:
             types = [self._schemas[relation][i].type for i in positions]
             folder = self._folder / str(next(self._folders))  # a read that failed leaves its own behind
             started = time.perf_counter()
-            self._memo[key] = stage(
-                self._engine, read, positions, types, folder, net=net, once=once, room=self.room
-            )
-            self._counted(str(key[0]), relation, self._memo[key], time.perf_counter() - started)
-            self._memo[key] = self._kept(self._memo[key])
+            staged = stage(self._engine, read, positions, types, folder, net=net, once=once, room=self.room)
+            took = time.perf_counter() - started
+            self._memo[key] = self._kept(staged)
+            self._counted(str(key[0]), relation, self._memo[key], took)
         return self._memo[key]
 
     def _kept(self, staged: Staged) -> Staged:

@@ -122,6 +122,7 @@ class Work:
         try:
             yield
         finally:
+            self.reads.forget()
             self.reads = shared
 
     def _begins(self, view: View) -> bool:
