@@ -369,11 +369,12 @@ def test_a_view_that_a_live_protocol_leads_is_told_to_read_its_sources(copied: S
     led = (
         "CREATE MATERIALIZED VIEW led WITH (algorithm = 'strobe') AS"
         " SELECT o.id, p.id AS who, p.name FROM a.orders o JOIN b.people p ON p.id = o.who;"
+        "CREATE MATERIALIZED VIEW over_it AS SELECT name FROM led;"
     )
     copied.views(text({"joined": VIEWS["joined"]}) + "\n" + led)
     with copied.open() as warehouse:
         warehouse.refresh()
-        for name, read in (("joined", True), ("led", False)):
+        for name, read in (("joined", True), ("led", False), ("over_it", False)):
             told = warehouse.plan(name)["copies"]
             assert {
                 relation: (each["copied"], each["read"]) for relation, each in told.items()

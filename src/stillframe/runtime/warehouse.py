@@ -37,7 +37,7 @@ from stillframe.runtime.checking import check_views, unpublished, writer_for
 from stillframe.runtime.choosing import UNREACHED, Offer
 from stillframe.runtime.config import DRIVER, ENGINES, SCHEMAS, Project, bare_project, load_project
 from stillframe.runtime.copying import Copying
-from stillframe.runtime.definitions import Definitions, read_texts, resolve_all, trusted, unknown_view
+from stillframe.runtime.definitions import COPIES, Definitions, read_texts, resolve_all, trusted, unknown_view
 from stillframe.runtime.evaluating import MOST_ROWS
 from stillframe.runtime.explain import explain, survey
 from stillframe.runtime.loading import Loader
@@ -551,7 +551,8 @@ class Warehouse:
             for each in units
         ]
         assert self._definitions is not None
-        asked = {relation for each in units for relation in each.relations}
+        below = (definitions.views[each] for each in definitions.closure(unit.name for unit in units))
+        asked = {relation for each in below if each.owner != COPIES for relation in each.relations}
         relations = definitions.base_relations(name)
         copies = self._copying.told(self._definitions[1], frame, relations, asked)
         return {**found[0], "parts": found[1:], "copies": copies}
