@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from datetime import UTC, datetime
 from math import inf
 from pathlib import Path
 
@@ -13,6 +15,7 @@ import pytest
 
 from stillframe.runtime import distinct
 from stillframe.runtime.distinct import distinct_values, sampled
+from stillframe.runtime.prices import BUILT_IN, Measured, store, stored_at
 from stillframe.runtime.statistics import (
     FILE,
     GROWTH,
@@ -20,6 +23,7 @@ from stillframe.runtime.statistics import (
     Relation,
     Statistics,
     aged,
+    priced,
     read_statistics,
     write_statistics,
 )
@@ -83,6 +87,20 @@ def test_engines_learn_for_themselves_and_share_what_they_know_of_relations(tmp_
     assert on_spark.factor("v", GROWTH, 10) > 1 == on_sail.factor("v", GROWTH, 10)
 
 
+def test_what_was_learned_beside_other_prices_is_dropped(tmp_path: Path) -> None:
+    known = Statistics().with_relation("shop.orders", rows=10.0).with_measure("v", "full", 100, 1.0, 9.0)
+    write_statistics(tmp_path, "sail", known)
+    write_statistics(tmp_path, "spark", known)
+    assert read_statistics(tmp_path, "sail") == known
+    dear = replace(BUILT_IN["sail"], per_job=9.0)
+    store(Measured(dear, datetime.now(UTC), {}, {}), tmp_path)
+    assert read_statistics(tmp_path, "sail") == replace(known, experience={})
+    assert read_statistics(tmp_path, "spark") == known
+    write_statistics(tmp_path, "sail", known)
+    stored_at("sail", tmp_path).unlink()
+    assert read_statistics(tmp_path, "sail").experience == {}, "nor is it kept for when they come back"
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -97,7 +115,7 @@ def test_engines_learn_for_themselves_and_share_what_they_know_of_relations(tmp_
     ],
 )
 def test_a_file_that_cannot_be_read_is_as_good_as_none(tmp_path: Path, text: str) -> None:
-    (tmp_path / FILE).write_text(text)
+    (tmp_path / FILE).write_text(text.replace('"sail"', f'"{priced("sail", tmp_path)}"'))
     assert read_statistics(tmp_path, "sail") == Statistics()
     write_statistics(tmp_path, "sail", Statistics().with_set_aside({"v": 1.0}))
     assert read_statistics(tmp_path, "sail").set_aside == {"v": 1.0}

@@ -11,6 +11,7 @@ as small.
 Law of doubt: where what was learned of a view overrules what prices and sizes say, a tenth of what the view
 should take is set aside; when that pays for the other way, it is tried, and what it shows replaces what was
 believed. So no belief outlives its reason, and trials take about a tenth: the dearer, the more seldom.
+Law of prices: what was learned corrects the prices that it was learned beside, and is dropped with them.
 """
 
 from __future__ import annotations
@@ -18,9 +19,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
+from hashlib import blake2b
 from math import exp, log, log10
 from pathlib import Path
 from typing import Any
+
+from stillframe.runtime.prices import prices
 
 FILE = "statistics.json"
 GROWTH = "growth"
@@ -169,9 +173,16 @@ def read_statistics(warehouse: Path, engine: str) -> Statistics:
     """What sessions on one engine have learned; relations are as large on any."""
     try:
         document = json.loads((warehouse / FILE).read_text(encoding="utf-8"))
-        return Statistics.from_json({**document, "experience": document["engines"].get(engine, {})})
+        learned = document["engines"].get(priced(engine, warehouse), {})
+        return Statistics.from_json({**document, "experience": learned})
     except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         return Statistics()
+
+
+def priced(engine: str, warehouse: Path) -> str:
+    """An engine at the prices that it has now."""
+    known = json.dumps(prices(engine, warehouse).to_json(), sort_keys=True)
+    return f"{engine} {blake2b(known.encode(), digest_size=8).hexdigest()}"
 
 
 def write_statistics(warehouse: Path, engine: str, statistics: Statistics) -> None:
@@ -181,7 +192,8 @@ def write_statistics(warehouse: Path, engine: str, statistics: Statistics) -> No
         before = dict(json.loads(path.read_text(encoding="utf-8"))["engines"])
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         before = {}
-    document["engines"] = {**before, engine: document.pop("experience")}
+    others = {each: learned for each, learned in before.items() if each.split(" ")[0] != engine}
+    document["engines"] = {**others, priced(engine, warehouse): document.pop("experience")}
     draft = path.with_name(f".{FILE}")
     draft.write_text(json.dumps(document), encoding="utf-8")
     draft.replace(path)
