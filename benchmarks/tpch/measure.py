@@ -180,10 +180,16 @@ def machine() -> dict[str, Any]:
 
 
 def _commit() -> str:
-    """The state of the project that was measured, with a `+` where files differ from it."""
-    asked = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty=+", "--exclude=*"]
+    """The state of the project that was measured, with a `+` where files differ from it; results, which the
+    one before may just have written, do not count."""
+    git = ["git", "-C", str(Path(__file__).parents[2])]
+    others = ["status", "--porcelain", "--untracked-files=no", "--", ".", ":(exclude)benchmarks/results"]
+
+    def asked(*words: str) -> str:
+        return subprocess.run([*git, *words], capture_output=True, text=True, check=True).stdout.strip()
+
     try:
-        return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
+        return asked("rev-parse", "--short", "HEAD") + ("+" if asked(*others) else "")
     except (OSError, subprocess.CalledProcessError):
         return ""
 
